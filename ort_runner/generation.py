@@ -210,8 +210,15 @@ class Generator:
         before, seen = self._ids, self._mask
         if len(ids) != len(before):
             raise PackageError(f"the batch is {len(ids)} and was {len(before)}; reset the generator first.")
+        whole = np.concatenate([before, ids], 1), np.concatenate([seen, new], 1)
+        require_room(self.config, whole[0].shape[1])
+        cache, room = self._cache, self._room
         self.reset()
-        return self.feed(np.concatenate([before, ids], 1), np.concatenate([seen, new], 1))[:, -ids.shape[1] :]
+        try:
+            return self.feed(*whole)[:, -ids.shape[1] :]
+        except BaseException:  # Ctrl-C, too: what was fed before stays fed
+            self._ids, self._mask, self._cache, self._room = before, seen, cache, room
+            raise
 
     def reserve(self, tokens: int) -> None:
         """Make room in a cache that is written in place, of twice as many tokens as before if that is not enough."""

@@ -155,8 +155,10 @@ def bounds_in_words(finding: Finding) -> Iterator[Fix]:
     if not listed and not times:
         return
     if dim.isidentifier():
-        typed = f"on the command line `--dynamic {_typed(facts, times, least, most)}`"
-        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`, {typed}.")
+        asked = f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`"
+        if facts.get("axis") != str(None):  # that of a number, which the command line takes as it is
+            asked += f", on the command line `--dynamic {_typed(facts, times, least, most)}`"
+        yield fix(f"{asked}.")
     elif not times:  # it has the name of its place, which no Dim can have
         yield fix(f"Ask for `Dim.AUTO({_joined(*listed)})`.")
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ByteSize, Field
 
 from fxport.diagnostics.rules import RULES
 from fxport.exporter.pipeline.options import MAX_OPSET, MIN_OPSET
-from fxport.exporter.sources.settings import Settings, refuse_unfit, require_alone
+from fxport.exporter.sources.settings import Settings, refuse_unfit
 from fxport.exporter.sources.toml_lines import Path as KeyPath
 from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, TABLE, Keys, line_in, parsed, read, validated
 from fxport.exporter.sources.usage import UsageError, did_you_mean
@@ -128,7 +128,6 @@ def find(folder: Path) -> Path:
     """The manifest of a folder. Raises UsageError where there is none."""
     own, project = folder / NAME, folder / PYPROJECT
     if own.is_file():
-        require_alone(own)
         return own
     tools = parsed(project).get(TABLE[0]) if project.is_file() else None
     if isinstance(tools, Mapping) and TABLE[1] in tools:

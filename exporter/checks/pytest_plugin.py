@@ -5,7 +5,7 @@ It is loaded in every pytest run of an environment that has fxport, so it import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -119,8 +119,10 @@ def mark_of(node: pytest.Item | pytest.Collector) -> Mark:
     if unknown := ", ".join(name for name in said if name not in Mark.__slots__):
         _refuse(node, f"knows opsets, atol and rtol, not {unknown}")
     opsets = said.get("opsets", ())
-    if not isinstance(opsets, (tuple, list)) or not all(isinstance(each, int) for each in opsets):
+    is_text = isinstance(opsets, (str, bytes))
+    if is_text or not isinstance(opsets, Collection) or not all(isinstance(each, int) for each in opsets):
         _refuse(node, f"has opsets={opsets!r}; give a tuple of numbers, such as opsets=(18, 23)")
+    said["opsets"] = sorted(opsets) if isinstance(opsets, Set) else tuple(opsets)
     return Mark(**said)
 
 

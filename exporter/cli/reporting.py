@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from functools import wraps
@@ -15,7 +16,7 @@ from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import FailOn, Report, SarifProfile
 from fxport.exporter.sources.outputs import require_file, require_folder
 from fxport.exporter.sources.policy import baseline_of, levels_of
-from fxport.exporter.sources.settings import Settings, report_of, settings_near
+from fxport.exporter.sources.settings import Settings, report_of, settings_near, unread_in
 
 Command = Callable[..., None]
 PARAMETER = "reporting"
@@ -68,7 +69,10 @@ class Reporting:
 
     def resolved(self, run: str, source: str) -> Report:
         """With what the settings near SOURCE say; `run` is the subcommand. Raises UsageError, also for output paths."""
-        return self.with_settings(run, source, *settings_near(source))
+        settings, folder = settings_near(source)
+        if said := unread_in(folder):
+            print(f"fxport: {said}", file=sys.stderr)
+        return self.with_settings(run, source, settings, folder)
 
     def with_settings(self, run: str, source: str, settings: Settings, folder: Path) -> Report:
         """As `resolved`, with settings whose paths are relative to `folder`."""

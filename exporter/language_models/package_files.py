@@ -46,6 +46,8 @@ UNLIMITED = 1 << 20
 GENAI_TYPE = "decoder"
 """Type in onnxruntime-genai of a decoder that feeds ids, mask and cache, whatever its architecture."""
 
+NO_PAD = (None, -1)
+"""Values of configurations without a token that fills up; early conversions of LLaMA have -1."""
 
 SESSION: Mapping[str, Any] = {"log_id": "onnxruntime-genai", "provider_options": []}
 
@@ -141,10 +143,12 @@ def described(model: Any, decoder: Mapping[str, Any], kind: str, *, in_place: bo
     ends = _of(settings, text, "eos_token_id")
     first = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
     pad = _of(settings, text, "pad_token_id")
-    pad, name = (first, "eos_token_id") if pad is None else (pad, "pad_token_id")
+    pad, name = (first, "eos_token_id") if pad in NO_PAD else (pad, "pad_token_id")
+    said = f"{name} of {_file_of(settings)} is {pad}"
+    if not isinstance(pad, int):
+        raise PackageError(f"{said}, which is no single token; correct it.")
     if not 0 <= pad < text.vocab_size:
-        most = int(text.vocab_size)
-        raise PackageError(f"{name} of config.json is {pad}, and the vocabulary has {most} tokens; correct it.")
+        raise PackageError(f"{said}, and the vocabulary has {int(text.vocab_size)} tokens; correct it.")
     return {
         "model": {
             "bos_token_id": _of(settings, text, "bos_token_id"),
@@ -157,6 +161,11 @@ def described(model: Any, decoder: Mapping[str, Any], kind: str, *, in_place: bo
         },
         "search": {**_search(settings), "max_length": length, "past_present_share_buffer": in_place},
     }
+
+
+def _file_of(settings: Any) -> str:
+    """The file that has the tokens: transformers makes the settings from the configuration where they have no file."""
+    return "config.json" if settings is None or getattr(settings, "_from_model_config", False) else GENERATION
 
 
 def context_of(config: Any, names: Sequence[str] = CONTEXTS) -> int:

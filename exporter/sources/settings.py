@@ -79,18 +79,26 @@ def files_in(folder: Path) -> Iterator[Path]:
     """The file of a folder that has settings. A pyproject.toml that never speaks of fxport is not even parsed."""
     own, project = folder / NAME, folder / PYPROJECT
     if own.is_file():
-        require_alone(own)
         yield own
     elif project.is_file() and _speaks_of_fxport(project) and read(project):
         yield project
 
 
-def require_alone(own: Path) -> None:
-    """Raise UsageError where a pyproject.toml beside an fxport.toml has keys, too, which nothing would read."""
-    project = own.with_name(PYPROJECT)
-    if project.is_file() and _speaks_of_fxport(project) and read(project):
-        line = line_in(project, ())
-        raise UsageError(f"{project.name}:{line}: {NAME} beside it is read instead; have all keys in one of the two.")
+def unread_in(folder: Path) -> str:
+    """Say which keys of a folder are not read: those of a pyproject.toml beside an fxport.toml. Raises UsageError for
+    the latter.
+    """
+    own, project = folder / NAME, folder / PYPROJECT
+    if not own.is_file() or not project.is_file():
+        return ""
+    try:
+        unread = _speaks_of_fxport(project) and read(project)
+    except (OSError, UsageError):  # nothing depends on a file that is not read
+        return ""
+    if not unread:
+        return ""
+    first, line = line_in(own, tuple(read(own))[:1]), line_in(project, ())
+    return f"{PYPROJECT}:{line}: [{'.'.join(TABLE)}] is not read, but {NAME}:{first} beside it; have all keys there."
 
 
 def _speaks_of_fxport(path: Path) -> bool:

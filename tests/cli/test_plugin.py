@@ -149,6 +149,14 @@ class TestExact:
     result.stdout.fnmatch_lines(["*test_opsets[[]opset18] PASSED*", "*test_opsets[[]opset23] PASSED*", "*FXP5002*"])
 
 
+@pytest.mark.parametrize("opsets", ["range(22, 24)", "{23, 22}", "[22, 23]"])
+def test_opsets_are_any_collection(pytester: pytest.Pytester, opsets: str) -> None:
+    mark = f"@pytest.mark.onnx_check(opsets={opsets})"
+    result = run(pytester, f"\n{mark}\ndef test_it(onnx_check, onnx_opset):\n    assert onnx_opset in (22, 23)\n", "-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*test_it[[]opset22] PASSED*", "*test_it[[]opset23] PASSED*"])
+
+
 @pytest.mark.parametrize("mark", ["opset=18", "18", "opsets=18", 'opsets="18"'])
 def test_a_mark_that_says_nothing_is_refused(pytester: pytest.Pytester, mark: str) -> None:
     result = run(pytester, f"\n@pytest.mark.onnx_check({mark})\ndef test_it(onnx_check):\n    pass\n")

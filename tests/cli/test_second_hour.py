@@ -17,7 +17,9 @@ import pytest
 import torch
 
 from fxport import onnx as fxport_onnx
+from fxport.diagnostics import Finding, Level, rules
 from fxport.diagnostics.amounts import allowed
+from fxport.diagnostics.fixes.shapes import bounds_in_words
 from fxport.exporter.checks import work
 from fxport.exporter.checks.pool import Pool
 from fxport.exporter.checks.reasons import fixes_for
@@ -26,7 +28,7 @@ from fxport.exporter.cli import edge, main, streams
 from fxport.exporter.language_models.package_files import described
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.sources.dynamic import parse_dynamic
-from fxport.exporter.sources.settings import settings_near
+from fxport.exporter.sources.settings import settings_near, unread_in
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.child import environment
 from fxport.ort_runner.package_config import PackageError
@@ -109,6 +111,12 @@ def test_the_limit_of_a_dimension_is_told_as_the_command_line_takes_it(
     assert main([*asked, advice]) == 0
 
 
+def test_a_number_that_is_limited_has_no_index_to_type() -> None:
+    facts = {"dim": "times", "input": "times", "axis": None, "range": "at most 16"}
+    (made,) = bounds_in_words(Finding(rules.DIMENSION_RANGE_NARROWED, Level.NOTE, "", facts=facts))
+    assert made.description == "Ask for `Dim('times', max=16)`."
+
+
 def test_multiples_of_a_dim() -> None:
     _, dims = parse_dynamic("x:0=4*n[2..8],1=m")
     assert (dims[0].times, dims[0].name, dims[0].low, dims[0].high, dims[1].times) == (4, "n", 2, 8, 1)
@@ -148,15 +156,35 @@ def test_a_full_disk_that_a_model_meets_is_not_told_of_its_file() -> None:
     assert "the model cannot be written" in str(work.reason_of(OSError(errno.EFBIG, "File too large")))
 
 
-def test_settings_in_two_files_are_refused(folder: Path) -> None:
-    """Those of pyproject.toml were not read, in silence, mistakes and all."""
-    (folder / "fxport.toml").write_text('[[model]]\nname = "n"\nsource = "net.py:linear"\n')
+def test_of_settings_in_two_files_one_is_read(folder: Path, capsys: Output) -> None:
+    """Those of pyproject.toml were not read, in silence."""
+    (folder / "fxport.toml").write_text('# ours\n[[model]]\nname = "n"\nsource = "net.py:linear"\n')
     (folder / "pyproject.toml").write_text('[project]\nname = "p"\n\n[tool.fxport]\nfail_on = "warning"\n')
-    with pytest.raises(UsageError, match=r"pyproject\.toml:4: fxport\.toml beside it is read instead"):
-        settings_near("net.py:linear")
-    assert main(["check"]) == 2
-    (folder / "pyproject.toml").write_text('[project]\nname = "fxport-user"\n')
-    settings_near("net.py:linear")
+    warning = "fxport: pyproject.toml:4: [tool.fxport] is not read, but fxport.toml:2 beside it; have all keys there.\n"
+    settings, _ = settings_near("net.py:linear")
+    assert settings.fail_on is None
+    assert main(["export", "net.py:linear", "--input", "input=2x4", "--no-validate"]) == 0
+    assert capsys.readouterr().err.count(warning) == 1
+    assert main(["check", "unknown"]) == 2
+    assert capsys.readouterr().err.count(warning) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[project]\nname = "p"\ndependencies = ["fxport"]\n',
+        "[tool.fxport-user]\nkey = 1\n",
+        "[tool.fxport]\n",
+        '[project]\nname = \n[tool.fxport]\nfail_on = "warning"\n',
+        "tool = 3  # fxport\n",
+    ],
+)
+def test_a_project_without_settings_is_passed_over(text: str, folder: Path) -> None:
+    """A file that is not read may even be broken."""
+    (folder / "fxport.toml").write_text('fail_on = "never"\n')
+    (folder / "pyproject.toml").write_text(text)
+    settings, at = settings_near("net.py:linear")
+    assert (settings.fail_on, unread_in(at)) == ("never", "")
 
 
 @pytest.mark.parametrize("share", [1e-192, 0.00005])
@@ -231,12 +259,29 @@ def test_files_of_two_models_are_told_to_be_so(folder: Path, capsys: Output) -> 
     assert "= help: Name two files of one model" in capsys.readouterr().out
 
 
-def test_a_token_that_the_vocabulary_lacks_is_named() -> None:
-    settings = SimpleNamespace(pad_token_id=None, eos_token_id=50256, bos_token_id=50256)
+def with_tokens(pad: object, end: object, *, own_file: bool = True) -> SimpleNamespace:
+    """A model whose settings for generation have these tokens, from a file of their own or from config.json."""
+    settings = SimpleNamespace(pad_token_id=pad, eos_token_id=end, bos_token_id=1, _from_model_config=not own_file)
     text = SimpleNamespace(vocab_size=100)
-    model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text), generation_config=settings)
-    with pytest.raises(PackageError, match=r"eos_token_id of config\.json is 50256, and the vocabulary has 100 tokens"):
-        described(model, {}, "gpt2")
+    return SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text), generation_config=settings)
+
+
+@pytest.mark.parametrize(
+    ("pad", "end", "own_file", "said"),
+    [
+        (None, 50256, False, "eos_token_id of config.json is 50256, and the vocabulary has 100 tokens"),
+        (None, 50256, True, "eos_token_id of generation_config.json is 50256, and the vocabulary"),
+        (-2, 2, True, "pad_token_id of generation_config.json is -2, and the vocabulary"),
+        ([0], 2, False, "pad_token_id of config.json is [0], which is no single token"),
+    ],
+)
+def test_a_token_that_the_vocabulary_lacks_is_named(pad: object, end: object, own_file: bool, said: str) -> None:
+    with pytest.raises(PackageError, match=re.escape(said)):
+        described(with_tokens(pad, end, own_file=own_file), {}, "gpt2")
+
+
+def test_early_conversions_of_llama_have_no_token_that_fills_up() -> None:
+    assert described(with_tokens(-1, 2), {}, "llama")["model"]["pad_token_id"] == 2
 
 
 def test_the_nodes_of_branches_are_those_of_their_modules(folder: Path, capsys: Output) -> None:

@@ -74,6 +74,26 @@ def test_tokens_that_are_taken_at_once_are_read_anew_together(tmp_path: Path) ->
     np.testing.assert_allclose(got, want, atol=1e-4 * np.abs(want).max())
 
 
+def test_tokens_that_are_refused_leave_those_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is read anew is not forgotten where that is refused or fails."""
+    folder = package(model_of("Phi3ForCausalLM", PHI), tmp_path / "package", steps=0).folder
+    runner, other = Generator(folder, "cpu"), Generator(folder, "cpu")
+    ids = np.arange(1, SHORT + 1)[None]
+    for each in (runner, other):
+        each.feed(ids[:, :-1])
+    with pytest.raises(PackageError, match="context"):
+        runner.feed(np.ones((1, runner.config.context_length), np.int64))
+
+    def fail(feeds: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_run", fail)
+        with pytest.raises(KeyboardInterrupt):
+            runner.feed(ids[:, :2])
+    np.testing.assert_array_equal(runner.feed(ids[:, -1:]), other.feed(ids[:, -1:]))
+
+
 def test_what_onnxruntime_genai_reads_anew_has_its_type(tmp_path: Path) -> None:
     """It does so after 4,096 tokens alone, and for some types alone; it refuses a type that it does not know."""
     with pytest.raises(PackageError, match="reads a text anew after 16 tokens"):

@@ -23,6 +23,7 @@ from fxport.exporter.cli.check.progress import Progress
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
 from fxport.exporter.cli.reporting import Reporting
 from fxport.exporter.sources.outputs import require_folder
+from fxport.exporter.sources.settings import unread_in
 from fxport.exporter.sources.usage import unwritable
 
 
@@ -51,6 +52,8 @@ def check(request: Request) -> int:
     manifest = request.manifest or find(Path.cwd())
     folder = manifest.resolve().parent
     models = load(manifest)
+    if request.manifest is None and (said := unread_in(folder)):
+        print(f"fxport: {said}", file=sys.stderr)
     report = request.reporting.with_settings("check", "", models, folder)
     tasks = tasks_of(models, request.models)
     output = (request.output or folder / OUTPUT).resolve()
