@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from fxport.diagnostics.model import Frame, Place
 from fxport.diagnostics.source import USER, kind_of
 
+CRASHES = frozenset(("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"))
+"""Signals that a process gets for what its own code does; others are sent to it."""
 _FRAME = re.compile(r'^  File "(?P<path>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*:$", re.MULTILINE)
 _BEGINS = re.compile(r"^(?:Fatal Python error: |Current thread 0x|Thread 0x)", re.MULTILINE)
+
+
+def name_of_signal(number: int) -> str:
+    """The name of a signal, or its number where it has none, as those of real time."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def place_in(text: str) -> Place | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import numpy as np
 
 from fxport.diagnostics import rules
 from fxport.diagnostics.amounts import size
-from fxport.diagnostics.crashes import without_stack
+from fxport.diagnostics.crashes import name_of_signal, without_stack
 from fxport.diagnostics.limits import RUN
 from fxport.diagnostics.own import import_folder
 from fxport.ort_runner.failures import Failure, tidy
@@ -216,10 +215,7 @@ def how_it_ended(code: int) -> str:
     """The end of a child in words. A negative code is a POSIX signal, a large one a Windows status."""
     if code >= 0:
         return f"its process ended with exit code {code if code < 256 else hex(code)}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+    name = name_of_signal(-code)
     memory = " (the system may have run out of memory)" if name == "SIGKILL" else ""
     return f"its process was killed by {name}{memory}"
 

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import IO, Any, Self
 
 from fxport.diagnostics import Place
-from fxport.diagnostics.crashes import place_in
+from fxport.diagnostics.crashes import CRASHES, name_of_signal, place_in
 from fxport.exporter.checks.group import FORKS, LOOPBACK, free_port, members_of
 from fxport.exporter.checks.items import Task
 from fxport.exporter.checks.turns import Turns
@@ -32,7 +32,8 @@ WORKER = (sys.executable, "-P", "-m", "fxport.exporter.checks.worker")
 STACK_WRITTEN = 0.2  # seconds for a process to write where it stands
 SHORT = "it has too little memory: try fewer at once (--jobs), or give them more"
 CRASHED_AT_START = "PyTorch, or a library that it loads, crashes here: see whether `python -c 'import torch'` does, too"
-ADVICE_AT_START: Mapping[signal.Signals, str] = {signal.SIGKILL: SHORT, signal.SIGABRT: SHORT}
+ENDED_AT_START = "something else ended it: run the command again"
+ADVICE_AT_START: Mapping[str, str] = {**dict.fromkeys(CRASHES, CRASHED_AT_START), "SIGKILL": SHORT, "SIGABRT": SHORT}
 """Advice on a worker that a signal ended before it was ready."""
 
 START_LIMIT = 300.0  # seconds for a worker to import torch, on a busy machine
@@ -303,7 +304,7 @@ def _not_started(code: int, words: str) -> Exception:
     """The error of a worker that ended before it was ready: the machine's, if a signal ended it, else fxport's."""
     told = f"{how_it_ended(code)}{words}"
     if code < 0:
-        advice = ADVICE_AT_START.get(signal.Signals(-code), CRASHED_AT_START)
+        advice = ADVICE_AT_START.get(name_of_signal(-code), ENDED_AT_START)
         return UsageError(f"A worker could not start: {told}; {advice}.")
     return RuntimeError(f"a worker did not start: {told}")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fxport.diagnostics import Fix
+from fxport.diagnostics.crashes import CRASHES
 
+CRASHED = "Leave out the call at the marked line, or take another version of its library, which crashed."
 ADVICE: Mapping[str, str] = {
     "was stopped": "Look at the marked line for what does not end; raise `time_limit` for a model that needs longer.",
     "more memory than it may": "Raise `memory` for a model that needs more, or make its example inputs smaller.",
@@ -14,8 +16,8 @@ ADVICE: Mapping[str, str] = {
     "inputs; else close other programs, or make the inputs smaller.",
     "SIGABRT": "See whether memory ran out; else leave out the call at the marked line, or take another version of its "
     "library.",
-    "killed by SIG": "Leave out the call at the marked line, or take another version of its library, which crashed.",
-    "crashed (SIG": "Leave out the call at the marked line, or take another version of its library, which crashed.",
+    **{f"killed by {name}": CRASHED for name in sorted(CRASHES)},
+    "crashed (SIG": CRASHED,
 }
 """Advice by a part of the reason; the first that is in it."""
 

@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ SENT_BY_A_PROCESS = 0  # SI_USER of signal.siginfo: a terminal sends its signals
 PR_SET_PDEATHSIG = 1
 ENDED_CLEANLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))  # of Windows
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AT_ONCE = 1.0
+"""Seconds in which two signals ask the same: one that a group of processes gets reaches a child twice."""
+GRACE = 15.0
+"""Seconds that a child has to clean up after it was asked to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +77,38 @@ def supervised(args: Sequence[str], work: Callable[[], int], tell: Callable[[Rep
         number = os.WTERMSIG(status)
         if number in ASKED_TO_END:
             return 128 + number
-        return tell(*end_of(left, number), signal.Signals(number).name)
+        from fxport.diagnostics.crashes import name_of_signal
+
+        return tell(*end_of(left, number), name_of_signal(number))
 
 
 def ended_cleanly(work: Callable[[], int]) -> int:
     """Return the exit code of `work`. A signal that asks the process to end interrupts it as Ctrl-C does, so that no
-    draft stays, and then ends the process as that signal does.
+    draft stays, and then ends the process as that signal does. A later one ends it at once, and so does any in a
+    process that is forked from it.
     """
-    asked: list[int] = []
+    owner, asked = os.getpid(), list[tuple[int, float]]()
 
     def told(number: int, _: object) -> None:
-        asked.append(number)
-        signal.signal(number, signal.SIG_DFL)  # a second one ends at once
-        raise KeyboardInterrupt
+        if os.getpid() == owner and not asked:
+            asked.append((number, time.monotonic()))
+            raise KeyboardInterrupt
+        if os.getpid() != owner or time.monotonic() - asked[0][1] > AT_ONCE:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
-    before = {each: signal.getsignal(each) for each in ENDED_CLEANLY}
-    for each, handler in before.items():
-        if handler is signal.SIG_DFL:  # else, as under nohup, somebody has decided
-            signal.signal(each, told)
+    # where somebody has decided, as nohup does, that stays
+    ours = [each for each in ENDED_CLEANLY if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ours:
+        signal.signal(each, told)
     try:
         return work()
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        if asked:
-            os.kill(os.getpid(), asked[0])
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+        if asked and os.getpid() == owner:
+            _flush()  # what was reported
+            os.kill(owner, asked[0][0])
 
 
 def expect(report: Report) -> None:
@@ -182,22 +194,35 @@ def _in_child(left: Left, waited: set[signal.Signals], work: Callable[[], int]) 
     except KeyboardInterrupt:  # before the work has begun, or after its end
         code = 128 + signal.SIGINT
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):  # `work` has told
-                stream.flush()
+        _flush()
     faulthandler.disable()
     return code
 
 
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # `work` has told
+            stream.flush()
+
+
 def _wait(child: int, waited: set[signal.Signals]) -> int:
-    """The status of the child at its end. What another process asks of the parent is passed on."""
+    """The status of the child at its end. What another process asks of the parent is passed on, and a child that
+    has not ended some seconds later is killed, with the status of what was asked.
+    """
+    passed: dict[int, float] = {}
     while True:
-        told = signal.sigwaitinfo(waited)
+        left = min(passed.values(), default=0.0) + GRACE - time.monotonic()
+        told = signal.sigtimedwait(waited, max(left, 0.0)) if passed else signal.sigwaitinfo(waited)
+        if told is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return next(iter(passed))  # the first; a status of a signal is its number
         if told.si_signo == signal.SIGCHLD:
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid == child:
                 return status
-        elif told.si_code == SENT_BY_A_PROCESS:
+        elif told.si_code == SENT_BY_A_PROCESS and time.monotonic() - passed.get(told.si_signo, -AT_ONCE) > AT_ONCE:
+            passed.setdefault(told.si_signo, time.monotonic())
             os.kill(child, told.si_signo)
 
 
@@ -223,7 +248,11 @@ def end_of(left: Left, number: int) -> tuple[Report, Log]:
 
 def reason_of(number: int) -> str:
     """Describe a signal in plain text."""
-    name = signal.Signals(number).name
+    from fxport.diagnostics.crashes import CRASHES, name_of_signal
+
+    name = name_of_signal(number)
     if name == "SIGKILL":
         return "the process was killed (SIGKILL), as the system does when memory runs out"
+    if name not in CRASHES:
+        return f"the process was ended by {name}, which something else sent, while this line ran"
     return f"the process crashed ({name}: {signal.strsignal(number)}) while this line ran"
