@@ -177,26 +177,35 @@ def _by_budget(
     if (gap.too_big or not gap.comparable) and (other := phases.turned(want, got, exact, roundings)) is not None:
         want, exact, roundings, count = other.want, other.exact, other.roundings, other.count
         gap = _within(want, got, exact, budget, everything)
-    if gap.too_big and want.dtype == np.float64 and roundings is not None:
-        other_gap = _beside_runs(want, got, budget, roundings)
-        gap = gap if other_gap.too_big else other_gap
     if gap.too_big:
         at_tie = ties.of_reals(want, got, exact, budget, roundings)
         rest = _within(want, got, exact, budget, ~at_tie) if at_tie.any() else gap
         if not rest.too_big:
             return replace(rest, ties=count + int(np.count_nonzero(at_tie)))
+        if want.dtype == np.float64:
+            return replace(_beside_runs(want, got, exact, budget, roundings) or gap, ties=count)
         return gap
     return replace(gap, ties=count)
 
 
-def _beside_runs(want: np.ndarray, got: np.ndarray, budget: Budget, roundings: np.ndarray) -> Gap:
+def _beside_runs(
+    want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
+) -> Gap | None:
     """The gap with the furthest that other roundings give as the yardstick: as nothing is finer than float64, eager has
-    no distance from the truth."""
-    if not ties.fit(want, roundings):
-        return Gap(math.inf)
-    chosen = np.nan_to_num(np.abs(roundings - want)).argmax(0)
-    furthest = np.take_along_axis(roundings, chosen[None], 0)[0]
-    return _within(furthest, got, want, budget, np.ones(want.shape, np.bool_))
+    no distance from the truth. None if it is too big, for all or for the elements that these runs do not move as far;
+    or if it is not comparable although few elements move, as these are at ties or wrong."""
+    if roundings is None or not ties.fit(want, roundings):
+        return None
+    finite = np.isfinite(want) & np.isfinite(got)
+    steps = np.nan_to_num(np.abs(roundings - want))
+    furthest, moved = np.take_along_axis(roundings, steps.argmax(0)[None], 0)[0], steps.max(0)
+    gap = _within(furthest, got, want, budget, np.ones(want.shape, np.bool_))
+    unexplained = _distance(got, want, finite) > budget.slack * RATIO * moved
+    if gap.too_big or _within(want, got, exact, budget, unexplained).too_big:
+        return None
+    size = spread_of(want, _distance(want, 0.0, finite), finite, int(np.count_nonzero(finite)))
+    is_open = np.count_nonzero(moved > budget.units * budget.epsilon * size) > ties.MOST * want.size
+    return gap if gap.comparable or is_open else None
 
 
 def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, considered: np.ndarray) -> Gap:

@@ -112,3 +112,52 @@ def test_tolerances_of_the_user_know_no_ties() -> None:
 
 def test_roundings_of_another_shape_tell_nothing() -> None:
     assert compare(WANT, with_error(3, 0.5), EXACT, roundings=rounded(5)[:, :-1]).too_big
+
+
+def of_float64(*parts: tuple[int, float]) -> np.ndarray:
+    """Runs in which so many of the first elements, from the front, move by as much as these parts say."""
+    runs, start = np.repeat(EXACT[None], RUNS, 0), 0
+    generator = np.random.default_rng(1)
+    for count, step in parts:
+        runs[:, start : start + count] += generator.standard_normal((RUNS, count)) * step
+        start += count
+    return runs
+
+
+def in_float64(start: int, count: int, error: float) -> np.ndarray:
+    got = EXACT.copy()
+    got[start : start + count] += error
+    return got
+
+
+TIE, NOISE = of_float64((1, 1.0)), of_float64((SIZE // 2, 1e-7), (SIZE // 2, 1e-16))
+
+
+@pytest.mark.parametrize(
+    ("got", "runs"),
+    [
+        (in_float64(100, 1, 0.5), TIE),
+        (in_float64(SIZE - 5, 1, 1e-7), NOISE),
+        (in_float64(SIZE // 2, SIZE // 2, 1e-9), NOISE),
+        (in_float64(SIZE // 2, 1, 0.5), NOISE),
+        (in_float64(0, 1, 20.0), TIE),
+        (EXACT * (1 + 1e-9), TIE),
+        (in_float64(0, 1, 6.0), of_float64((1, 1.0), (SIZE - 1, 1e-16))),
+    ],
+)
+def test_elements_that_move_do_not_pay_for_others_in_float64(got: np.ndarray, runs: np.ndarray) -> None:
+    gap = compare(EXACT, got, EXACT, roundings=runs)
+    assert gap.too_big
+    assert gap.ties == 0
+
+
+def test_what_each_element_moves_is_its_yardstick_in_float64() -> None:
+    assert compare(EXACT, NOISE[0], EXACT).too_big
+    assert not compare(EXACT, NOISE[0], EXACT, roundings=NOISE[1:]).too_big
+
+
+def test_what_rounding_leaves_open_in_float64_is_not_comparable() -> None:
+    runs = of_float64((SIZE, 1e-3))
+    gap = compare(EXACT, runs[0], EXACT, roundings=runs[1:])
+    assert not gap.too_big
+    assert not gap.comparable
