@@ -26,7 +26,7 @@ from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.derivatives import gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.kinds import namespaces_of
-from fxport.exporter.capture.patches.known_constants import ConstantsKnown, are_written
+from fxport.exporter.capture.patches.known_constants import ConstantsKnown
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.module_methods import methods_in_place
@@ -50,19 +50,17 @@ Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
 
 def non_strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture by torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about sizes."""
-    constants = ConstantsKnown()
+    constants = ConstantsKnown(request.model)
     exported = _by_python(request, observed, constants)
-    if constants.has_answered and (
-        constants.are_rebound or are_written(exported)
-    ):  # the next call may have other answers
-        return _by_python(request, observed)
+    if constants.are_misled(exported):
+        return _by_python(request, observed, ConstantsKnown(request.model, answers=False))
     return exported
 
 
-def _by_python(request: CaptureRequest, observed: Observed, *constants: ConstantsKnown) -> ExportedProgram:
+def _by_python(request: CaptureRequest, observed: Observed, constants: ConstantsKnown) -> ExportedProgram:
     observed.copied.clear()
     repeats = Repeats(request.model if request.reuse else None, observed.noted)
-    with within(pre_dispatch_contexts(request, observed, *constants)):
+    with within(pre_dispatch_contexts(request, observed, constants)):
         return _keeping_branches(request, observed, partial(_by_torch_export, request, strict=False), repeats)
 
 

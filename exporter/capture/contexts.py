@@ -115,7 +115,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
 
 
 def pre_dispatch_contexts(
-    request: CaptureRequest, observed: Observed, *constants: ConstantsKnown
+    request: CaptureRequest, observed: Observed, constants: ConstantsKnown
 ) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace above autograd, which sees the ops that a user writes as they are."""
     yield whole_ops()
@@ -127,7 +127,7 @@ def pre_dispatch_contexts(
     yield shared_reads_allowed()
     yield autocast_followed()
     yield masks_left_out()
-    yield from _contexts(request, observed, *constants, FirstBatchKnown())
+    yield from _contexts(request, observed, constants, FirstBatchKnown())
 
 
 def post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:

@@ -273,6 +273,7 @@ PATCHES: Rows = (
     names("torch._C:DispatchKey", "Autograd CompositeImplicitAutograd Meta", "the same"),
     fields("torch._ops:OpOverload", "py_kernels _dispatch_cache _op_dk", "replaced: ops that stay whole"),
     fields("torch._ops:OpOverload", "is_view", "what keeps its dtype in a float64 run"),
+    names("torch._ops:OpOverload", "has_kernel_for_dispatch_key", "tells ops that may give their argument"),
     fields("torch._ops:HigherOrderOperator", "python_key_table", "replaced: scans whose bodies read numbers from data"),
     names("torch._higher_order_ops.scan:scan_op", "python_key_table", "the same"),
     names("torch._higher_order_ops.cond:cond_op", "python_key_table", "replaced: tells sizes of what arms are given"),
@@ -316,7 +317,7 @@ PATCHES: Rows = (
     names("torch.utils.checkpoint", "CheckpointFunction", "replaced: activation checkpoints run once"),
     names("torch.utils.checkpoint", "_checkpoint_without_reentrant_generator", "the same"),
     names("torch.utils._python_dispatch", "_disable_current_modes", "computes known values beside the trace"),
-    names("torch._C._functorch", "is_functorch_wrapped_tensor", "tells rows of a vmap from constants"),
+    names("torch._C._functorch", "peek_interpreter_stack", "tells rows of a vmap from constants"),
     names("torch", "_is_functional_tensor", "tells tensors of a trace from constants"),
     names(
         "torch.distributions:Distribution", "_validate_args", "whether parameters are checked; they are not meanwhile"

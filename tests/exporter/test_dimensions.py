@@ -91,20 +91,3 @@ def test_the_size_0_is_not_promised(dim: Any, said: list[str]) -> None:
     log = Log()
     export(Average(), (torch.ones(4, 3),), dynamic_shapes=({0: dim},), log=log)
     assert [finding.facts["range"] for finding in dimension_findings(log)] == said
-
-
-class WrittenThroughWindows(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = torch.zeros(x.shape[0], 10)
-        rows.unfold(1, 2, 2)[:, 0].fill_(4)
-        return rows + 1
-
-
-def test_a_dimension_that_no_line_is_known_for_is_told_without_one() -> None:
-    """PyTorch asks nothing there, so advice may not speak of a line."""
-    log = Log()
-    with pytest.raises(ExportError):
-        export(WrittenThroughWindows(), torch.ones(4, 3), dynamic_shapes=({0: "n"},), log=log)
-    (found,) = dimension_findings(log)
-    assert found.place is None
-    assert not any("marked" in fix.description for fix in found.fixes)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fxport import ExportError, export
 from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import Report
-from fxport.exporter.capture import attempts
+from fxport.exporter.capture import contexts
 from fxport.exporter.capture.patches import symbolic_calls
 from fxport.exporter.cli.edge import run
 
@@ -47,7 +47,7 @@ def test_a_mistake_in_what_the_model_calls_flies_on(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("error", [NameError, KeyError])
 def test_a_mistake_around_the_model_flies_on(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-    monkeypatch.setattr(attempts, "sizes_shortened", planted(error, attempts.__file__))
+    monkeypatch.setattr(contexts, "sizes_shortened", planted(error, contexts.__file__))
     with pytest.raises(error, match="planted"):
         exported()
 
@@ -76,9 +76,9 @@ def test_a_mistake_of_the_model_is_the_models() -> None:
 def test_the_command_line_says_internal_error_and_prints_the_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(attempts, "sizes_shortened", planted(NameError, attempts.__file__))
+    monkeypatch.setattr(contexts, "sizes_shortened", planted(NameError, contexts.__file__))
     assert run(lambda log: str(export(Spread(), (torch.ones(3),), log=log)), Report("m.py:Spread", Format.JSON)) == 3
     said = capsys.readouterr()
     assert [finding["rule"] for finding in json.loads(said.out)["findings"]] == ["FXP9001"]
     assert "NameError: planted" in said.err
-    assert "attempts.py" in said.err
+    assert "contexts.py" in said.err

@@ -36,10 +36,11 @@ from fxport.exporter.capture.patches.known_constants import (
     LARGEST,
     MADE,
     UNKNOWN,
-    constant,
+    Given,
+    as_told,
     is_unknown,
+    noted,
     paired,
-    told,
 )
 from fxport.exporter.capture.patches.known_constants import NUMBERS as ASKED_NUMBERS
 from fxport.exporter.capture.patches.sized_numbers import (
@@ -116,6 +117,7 @@ class ValuesKnown(TorchFunctionMode):
         super().__init__()
         self.asked, self.weights = asked, weights
         self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self.given: list[Given] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = (args, kwargs or {})
@@ -146,7 +148,7 @@ class ValuesKnown(TorchFunctionMode):
             answer = func(*args, **kwargs)
         if func in ASKING:
             self.ask(names)
-            return told(func, call[0], answer)
+            return as_told(func, call[0], answer, self.given)
         written = {
             _memory(known.value) for known, old in zip(found, before, strict=True) if known.value._version != old
         }
@@ -157,8 +159,10 @@ class ValuesKnown(TorchFunctionMode):
     def of(self, tensor: Tensor) -> Known | None:
         """Look up what a tensor holds; None where that is not known, or not known any more."""
         known = self.known.get(tensor)
+        if knowledge.is_body():  # which gets others in each turn
+            return None
         if known is None:
-            value, now = constant(tensor), knowledge.version(tensor)
+            value, now = noted(tensor), knowledge.version(tensor)
             return None if value is None or now is None else Known(value, frozenset(), now)
         return known if known.version == knowledge.version(tensor) else None
 
@@ -239,7 +243,7 @@ class ValuesKnown(TorchFunctionMode):
             return result
         if not isinstance(result, FakeTensor) or free_unbacked_symbols(result):
             self.ask(names)
-            result = torch.tensor(value.tolist(), dtype=value.dtype)
+            result = torch.tensor(value.tolist(), dtype=value.dtype).reshape(value.shape)
         self.note(result, value, names)
         return result
 
@@ -278,6 +282,8 @@ def values_known(
 
     with forward_by(model, call), mode:
         yield
+    if any(each.array.tobytes() != each.content for each in mode.given):
+        raise ValueAskedError("it writes to an array of values that the model holds in a tensor")
     if found := changed & set().union(*(each.names for each in asked)):
         raise ValueAskedError(f"Python asks for the value of '{min(found)}', which forward changes")
 

@@ -15,6 +15,7 @@ from torch._subclasses import FakeTensor
 from fxport.diagnostics import Place
 from fxport.diagnostics.calls import is_formatted, only_tells
 from fxport.diagnostics.source import USER, kind_of, lines_of, place_of_stack
+from fxport.exporter.capture.patches.known_constants import noted
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor)
 
@@ -31,7 +32,7 @@ def texts_noted(places: list[Place]) -> Iterator[None]:
             patches.enter_context(mock.patch.object(kind, "__repr__", _noting(kind.__repr__, found)))
         sized = _noting(lambda self, _: str(self), found)
         patches.enter_context(mock.patch.object(torch.SymInt, "__format__", sized, create=True))
-        patches.enter_context(mock.patch.object(FakeTensor, "__format__", _formatted))
+        patches.enter_context(mock.patch.object(FakeTensor, "__format__", _formatting(found)))
         whole, fraction = _of_example(torch.SymInt.__int__, found), _of_example(torch.SymFloat.__float__, found)
         patches.enter_context(mock.patch.object(torch.SymInt, "__int__", whole))
         patches.enter_context(mock.patch.object(torch.SymInt, "__index__", whole))
@@ -40,10 +41,17 @@ def texts_noted(places: list[Place]) -> Iterator[None]:
     places += dict.fromkeys(found)
 
 
-def _formatted(self: FakeTensor, spec: str) -> str:
-    """Write a number that is the same in every run as eager PyTorch does."""
-    known = self.constant if not self.dim() else None
-    return torch.Tensor.__format__(self, spec) if known is None else format(known.item(), spec)
+def _formatting(found: list[Place]) -> Callable[[FakeTensor, str], str]:
+    """Make a function that writes a value that is the same in every run as eager PyTorch does, and notes others."""
+
+    def formatted(self: FakeTensor, spec: str) -> str:
+        known = (self.constant if not self.dim() else None) if (value := noted(self)) is None else value
+        if known is not None:
+            return format(known if known.dim() else known.item(), spec)
+        _note(sys._getframe(1), found)
+        return torch.Tensor.__format__(self, spec)
+
+    return formatted
 
 
 def _of_example(number: Callable[[Any], Any], found: list[Place]) -> Callable[[Any], Any]:

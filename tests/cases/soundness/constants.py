@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import FLAT, SIZES, Row, of
+from tests.cases.soundness.case import FLAT, SIZES, Row, drawn, of
 
 
 class Steps(nn.Module):
@@ -95,6 +95,69 @@ class Drawn(nn.Module):
         return x * (2 if drawn[0] > 0.5 else 3)
 
 
+class Aliased(nn.Module):
+    """A state by other names: what gives its argument, and does not say so, included."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.held = [torch.zeros(4)]
+        self.register_buffer("buffer", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "buffer":
+            self.get_buffer("buffer").add_(x)
+            return x * (2 if [self.get_buffer("buffer")][0][0] > 0 else 3)
+        alias = {
+            "to": lambda t: t.to(x.device, x.dtype),
+            "contiguous": lambda t: t.contiguous(),
+            "dropout": lambda t: nn.functional.dropout(t, training=False),
+            "axes": torch.atleast_1d,
+        }[self.way](self.held[0])
+        known = 5 if self.held[0][0] > 0 else 7
+        alias[1:] = x[1:]
+        return (x + self.held[0]) * known * (2 if self.held[0][1] > 0 else 3)
+
+
+class SelectedOfAState(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = [torch.zeros(4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.held[0].copy_(x)
+        chosen = self.held[0][self.held[0] > 0]
+        return x * chosen.numel() + chosen.sum()
+
+
+class NothingSelected(nn.Module):
+    """A selection of nothing has its other sizes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        table = torch.zeros(3, 4)
+        rows = table[table[:, 0] > 1]
+        return x * rows.shape[-1] + len(rows), (table > 0).nonzero()
+
+
+class Counting(nn.Module):
+    """A number that begins as a constant, and is another one in each turn of a loop."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total, y = torch.zeros(1), x[0] * 0
+        for i in range(x.shape[0]):
+            y = y + x[i] * (2 if total[0] > 50 else 3)
+            total = total + 1
+        return y
+
+
+class ArrayMadeATensor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        made = torch.zeros(4)
+        other = torch.from_numpy(made.numpy())
+        other += x  # writes to the first one
+        return x + made * 2
+
+
 class ArrayOfAConstant(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         made = torch.zeros(4)
@@ -114,5 +177,13 @@ CASES = of(
     Row("a tensor that is a state", State, FLAT),
     Row("a slice of a constant", Cut, SIZES, ({0: "n"},), or_right=True),
     Row("a draw like a constant", Drawn, FLAT),
+    *(
+        Row(f"a state by another name, {way}", lambda way=way: Aliased(way), FLAT, None, "class Aliased", or_right=True)
+        for way in ("buffer", "to", "contiguous", "dropout", "axes")
+    ),
+    Row("a selection of a state", SelectedOfAState, FLAT),
+    Row("a selection of nothing", NothingSelected, FLAT),
+    Row("a count in a loop", Counting, tuple((drawn(n, 3, seed=n),) for n in (4, 49, 60, 300)), ({0: "n"},)),
+    Row("a tensor of an array of a constant", ArrayMadeATensor, FLAT, None, "# writes to the first one"),
     Row("an array of a constant", ArrayOfAConstant, FLAT, None, "# writes to the array of a constant"),
 )

@@ -59,6 +59,10 @@ def apart(x: Tensor) -> None:
     x += x
     x[1:] -= x[0]
     x[:] = x.flip(0)
+    x[2:] = x[0]
+    x[1] = x[1, 0]
+    x[0] = x[:1]
+    x[3].fill_(x[3, 0])
 
 
 CASES = of(
