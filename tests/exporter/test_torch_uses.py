@@ -91,6 +91,7 @@ OTHERS: Mapping[str, str] = {
     "._assumptions_orig": "of sympy.Symbol",
     "._repr_base": "of onnx_ir.TensorBase",
     "._from_config": "of transformers' models",
+    "._from_model_config": "of transformers' generation settings",
     "._global_mapping": "of transformers' tables of attention functions",
     "._sliding_window_tensor": "of transformers' caches",
     "makers": "a table of transformers'",
