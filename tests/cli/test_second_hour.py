@@ -1,4 +1,4 @@
-"""What stood in the way of a second new user: each message says what to do, and doing that helps."""
+"""Messages that misled a second new user: each says what to do, and doing that helps."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_full_disk_that_a_model_meets_is_not_told_of_its_file() -> None:
 
 
 def test_of_settings_in_two_files_one_is_read(folder: Path, capsys: Output) -> None:
-    """Those of pyproject.toml were not read, in silence."""
+    """Keys of a pyproject.toml beside an fxport.toml are not read, and a warning says so."""
     (folder / "fxport.toml").write_text('# ours\n[[model]]\nname = "n"\nsource = "net.py:linear"\n')
     (folder / "pyproject.toml").write_text('[project]\nname = "p"\n\n[tool.fxport]\nfail_on = "warning"\n')
     warning = "fxport: pyproject.toml:4: [tool.fxport] is not read, but fxport.toml:2 beside it; have all keys there.\n"

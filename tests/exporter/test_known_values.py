@@ -149,6 +149,28 @@ def test_questions_about_constants_are_none_about_data() -> None:
     assert_same(run_session(session_of(program), program, fed), [model(*fed)])
 
 
+class Named(nn.Module):
+    """Look up a number by the text of a tensor."""
+
+    def __init__(self, known: bool) -> None:
+        super().__init__()
+        self.known, self.level = known, [torch.tensor([1.0, 2.0])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        text = f"{self.level[0] * 2 if self.known else x}"
+        return x * (3 if text == "tensor([2., 4.])" else 5)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_text_of_a_constant_is_that_of_eager_pytorch(known: bool) -> None:
+    """That of data is one of this run, and told."""
+    model, log = Named(known), Log()
+    program = export(model, (torch.ones(2),), log=log)
+    assert [each.rule for each in log.findings] == ([] if known else [rules.VALUE_MADE_TEXT])
+    fed = (torch.randn(2),)
+    assert_same(run_session(session_of(program), program, fed), [model(*fed)])
+
+
 def test_a_branch_on_a_buffer() -> None:
     log = Log()
     program = export(Switched(), (torch.randn(2, 4),), dynamic_shapes=({0: "rows"},), log=log)

@@ -17,6 +17,7 @@ from fxport.exporter.language_models.seq2seq import seq2seq_parts
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageError
 from tests.cases.language_models import EXPERTS, FED, GROUPED, LATENT, TOKENS, model_of
+from tests.generated import generated, written
 
 transformers = pytest.importorskip("transformers")
 
@@ -38,29 +39,15 @@ PHI = {**GROUPED, "sliding_window": None, "original_max_position_embeddings": SH
 RARE = pytest.mark.slow
 
 
-def generated(model: Any, prompts: Any = PROMPTS) -> list[list[int]]:
-    """The new tokens of `generate`."""
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
-    return found[:, -NEW:].tolist()
-
-
-def written(folder: Path, prompts: Any = PROMPTS) -> list[list[int]]:
-    """The same by the runner."""
-    return np.stack(list(Generator(folder, "cpu").greedy(prompts, NEW, stop=frozenset())), 1).tolist()
-
-
 @pytest.mark.parametrize("cache", ["dynamic", pytest.param("shared", marks=RARE), pytest.param("gqa", marks=RARE)])
 def test_a_text_that_outgrows_its_rotations_is_read_anew(cache: Any, tmp_path: Path) -> None:
     """Keys in the cache have the rotations of short texts; `generate` forgets them, and so does the verdict."""
     model = model_of("Phi3ForCausalLM", PHI)
     assert read_anew_after(model) == SHORT
     found = package(model, tmp_path / "package", cache=cache, steps=12)
-    assert written(found.folder) == generated(model)
+    assert written(found.folder, PROMPTS, NEW) == generated(model, PROMPTS, NEW)
     long = [[each * 7 % 96 + 1 for each in range(2 * SHORT)]]
-    assert written(found.folder, long) == generated(model, long)
+    assert written(found.folder, long, NEW) == generated(model, long, NEW)
 
 
 def test_tokens_that_are_taken_at_once_are_read_anew_together(tmp_path: Path) -> None:
@@ -127,7 +114,7 @@ def test_rotations_that_change_beyond_the_context_are_fixed(tmp_path: Path) -> N
         "LlamaForCausalLM", {**GROUPED, "rope_parameters": {**ROPE, "rope_type": "dynamic", "factor": 2.0}}
     )
     found = package(model, tmp_path / "package")
-    assert written(found.folder) == generated(model)
+    assert written(found.folder, PROMPTS, NEW) == generated(model, PROMPTS, NEW)
     assert model.model.rotary_emb.rope_type == "dynamic"
 
 
@@ -204,4 +191,4 @@ FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", FURTHER)
 def test_families_that_branch_on_data_write_the_tokens_of_generate(name: str, tmp_path: Path) -> None:
     model = model_of(*FURTHER[name])
-    assert written(package(model, tmp_path / "package").folder) == generated(model)
+    assert written(package(model, tmp_path / "package").folder, PROMPTS, NEW) == generated(model, PROMPTS, NEW)

@@ -299,12 +299,12 @@ BEYOND: Mapping[str, tuple[str, str | None]] = {
 
 GROWTH: Mapping[str, str] = {
     "a power": "If the data give numbers up to a million, these are 260 bits",
-    "a factorial": "Each turn of a loop makes it larger",
+    "a factorial": "Each iteration of a loop makes it larger",
     "a shift": "If the data give numbers up to a million, these are 1048576 bits",
-    "sums of two that grow": "Each turn of a loop makes it larger",
+    "sums of two that grow": "Each iteration of a loop makes it larger",
     "a power in a loop": "If the data give numbers up to a million, these are 260 bits",
 }
-"""What is told of how many bits they need."""
+"""Models whose numbers need more than 64 bits, with what the finding says about how many."""
 
 
 @pytest.mark.parametrize("name", BEYOND)

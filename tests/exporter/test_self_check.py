@@ -176,7 +176,7 @@ def test_the_branch_of_a_first_turn_that_never_ran_is_told_as_that_of_the_first_
     log = Log()
     export(Settled(), (torch.ones(5),), log=log)
     told = [each.facts["branch"] for each in log.findings if each.rule.id == "FXP1034"]
-    assert told == ["In the first turn, the branch in which this condition is true"]
+    assert told == ["In the first iteration, the branch in which this condition is true"]
 
 
 class Indexed(nn.Module):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-import torch
 
 from fxport import Package, package
 from fxport.diagnostics import Log
@@ -18,26 +16,13 @@ from fxport.exporter.language_models.verdict import verdict
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageError
 from tests.cases.language_models import STATES, model_of
+from tests.generated import generated, written
 
 transformers = pytest.importorskip("transformers")
 
 NEW = 12
 PROMPTS = ([3, 14, 15, 92, 65, 35], [27, 18])
 QUICK = ("Mamba2, blocks", "LFM2")
-
-
-def generated(model: Any, prompts: Any = PROMPTS) -> list[list[int]]:
-    """The new tokens that eager PyTorch's `generate` gives for prompts, padded on the left."""
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
-    return found[:, -NEW:].tolist()
-
-
-def written(folder: Path, prompts: Any = PROMPTS) -> list[list[int]]:
-    """The same by the runner."""
-    return np.stack(list(Generator(folder, "cpu").greedy(prompts, NEW, stop=frozenset())), 1).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +47,7 @@ def test_a_package_with_states_writes_the_tokens_of_generate(
     assert not {each.rule.id for each in found.log.findings} & {"FXP2002", "FXP2003"}
     long = np.random.default_rng(0).integers(1, 99, 30).tolist()
     for prompts in (PROMPTS, [[7]], [long]):
-        assert written(found.folder, prompts) == generated(model, prompts)
+        assert written(found.folder, prompts, NEW) == generated(model, prompts, NEW)
 
 
 def test_tokens_after_others_are_taken_one_by_one(lfm2: Package) -> None:

@@ -199,7 +199,7 @@ def test_errors_caught_in_an_arm_are_part_of_it(sign: int, tmp_path: Path) -> No
 
 
 def test_a_model_with_a_branch_on_data_is_compared_at_other_sizes(tmp_path: Path) -> None:
-    """What it catches may depend on the branch, so its results tell."""
+    """Compare results of a model with branches on data: the errors that it catches may depend on the branch."""
     line, handler, size, left = BY_SIZE["a root"]
     branch = "x = x * 2 if x.sum() > 0 else -x"
     module = module_with(HEAD.format(line=f"{branch}\n        {line}", handler=handler), tmp_path, "branching")

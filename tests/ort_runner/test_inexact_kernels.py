@@ -203,7 +203,7 @@ def test_operators_whose_kernels_were_not_replaced_are_not_named(tmp_path: Path)
 
 
 def test_kernels_of_float64_do_not_err(tmp_path: Path) -> None:
-    """Those are exact, so that they explain no error of what follows."""
+    """Kernels in float64 are exact, and explain no error of what follows."""
     path = save(tmp_path, "g (double[N] x) => (float[N] y) { s = Sigmoid (x) y = Cast <to = 1> (s) }")
     found = exact_outputs(path, {"x": X.astype(np.float64)}, HERE)
     assert found is not None

@@ -75,7 +75,7 @@ LIKE = frozenset({Tensor.to, Tensor.type_as})
 
 
 def noted(tensor: Tensor) -> Tensor | None:
-    """Return the value that is noted of a traced tensor; None for others, and in bodies, which get others each turn."""
+    """Return the value that is noted of a traced tensor; None for others, and in bodies, which run on others."""
     return None if tensor.requires_grad or knowledge.is_body() else knowledge.known(tensor, VALUE)
 
 

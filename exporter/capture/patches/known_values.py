@@ -159,7 +159,7 @@ class ValuesKnown(TorchFunctionMode):
     def of(self, tensor: Tensor) -> Known | None:
         """Look up what a tensor holds; None where that is not known, or not known any more."""
         known = self.known.get(tensor)
-        if knowledge.is_body():  # which gets others in each turn
+        if knowledge.is_body():  # which gets others in each iteration
             return None
         if known is None:
             value, now = noted(tensor), knowledge.version(tensor)

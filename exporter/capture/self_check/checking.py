@@ -365,7 +365,7 @@ class _Check:
                 words = words_of(body)
                 before = (each for each in self.bodies if each.gm in self.reached and body.is_before(each))
                 if words in map(words_of, before):
-                    words = f"In the first turn, {words[0].lower()}{words[1:]}"
+                    words = f"In the first iteration, {words[0].lower()}{words[1:]}"
                 self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=words)
 
 

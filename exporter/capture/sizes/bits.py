@@ -140,7 +140,7 @@ def _after_turns(turn: GraphModule, begin: Sequence[float], found: Found) -> lis
 
 def _in_words(bits: float) -> str:
     if bits == math.inf:
-        return "Each turn of a loop makes it larger"
+        return "Each iteration of a loop makes it larger"
     return f"If the data give numbers up to a million, these are {round(bits)} bits"
 
 

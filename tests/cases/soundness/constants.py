@@ -27,7 +27,7 @@ class Steps(nn.Module):
 
 
 class Selected(nn.Module):
-    """What is chosen of a constant has a size that is known."""
+    """Choose elements of a constant: how many is known."""
 
     def forward(self, x: Tensor) -> Tensor:
         places = torch.arange(10)
@@ -140,7 +140,7 @@ class NothingSelected(nn.Module):
 
 
 class Counting(nn.Module):
-    """A number that begins as a constant, and is another one in each turn of a loop."""
+    """A number that begins as a constant, and is another one in each iteration of a loop."""
 
     def forward(self, x: Tensor) -> Tensor:
         total, y = torch.zeros(1), x[0] * 0
