@@ -11,7 +11,7 @@ from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lower.symbols import Size, is_symbolic, plain
 from fxport.exporter.lowering.lowerings.conv_batch_products import (
     input_by_products,
-    of_few_places,
+    input_is_served,
     weight_by_products,
     weight_is_served,
 )
@@ -44,7 +44,7 @@ def convolution_backward(
     before = numbers(padding, axes, "padding")
     wide, narrow = (grad_output, x) if transposed else (x, grad_output)
     by_input = by_weight = by_bias = None
-    if output_mask[0] and not transposed and of_few_places(op, wide, narrow, groups):
+    if output_mask[0] and not transposed and input_is_served(op, wide, narrow, groups, gaps):
         by_input = input_by_products(op, grad_output, x, weight, steps, before, gaps)
     elif output_mask[0]:
         to_input = _input_of_transposed if transposed else _input_of_plain

@@ -30,6 +30,14 @@ def of_few_places(op: Op, wide: Value, narrow: Value, groups: int) -> bool:
     return _served(narrow, groups, spatial) and prod(map(int, op.sizes(narrow)[2:])) <= FEW
 
 
+def input_is_served(op: Op, wide: Value, narrow: Value, groups: int, dilation: Sequence[int]) -> bool:
+    """Return True if a product serves the gradient of the input. ONNX Runtime's Col2Im has dilations of two axes only:
+    with one or three it puts elements elsewhere.
+    """
+    is_right = len(dilation) == 2 or set(dilation) == {1}
+    return is_right and of_few_places(op, wide, narrow, groups)
+
+
 def weight_is_served(op: Op, wide: Value, narrow: Value, groups: int) -> bool:
     """Return True if a product serves the gradient of the weight between the two."""
     if of_few_places(op, wide, narrow, groups):

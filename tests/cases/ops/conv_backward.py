@@ -41,6 +41,24 @@ FEW = (
         1,
         ALL,
     ),
+    OpCase(
+        backward, f(2, 4, 7), f(2, 3, 11), f(4, 3, 3), [4], [1], [0], [2], False, [0], 1, ALL, dynamic="n 4 7, n 3 11"
+    ),
+    OpCase(backward, f(2, 4, 7), f(2, 3, 21), f(4, 3, 3), [4], [2], [1], [5], False, [0], 1, ALL),
+    OpCase(
+        backward,
+        f(2, 4, 3, 2, 2),
+        f(2, 3, 5, 3, 3),
+        f(4, 3, 2, 2, 2),
+        [4],
+        [1] * 3,
+        [0] * 3,
+        [2, 1, 1],
+        False,
+        [0] * 3,
+        1,
+        ALL,
+    ),
     OpCase(backward, f(2, 5, 7, 5), f(2, 4, 3, 2), f(4, 5, 3, 3), [5], [2, 2], NONE, [1, 1], True, [0, 0], 1, ALL),
 )
 """Outputs of so few places that products of matrices serve."""
