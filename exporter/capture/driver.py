@@ -66,6 +66,7 @@ from fxport.exporter.capture.results import (
     unlike_at_example,
 )
 from fxport.exporter.capture.self_check.assumed import choices_of_example
+from fxport.exporter.capture.self_check.layouts import report_layouts
 from fxport.exporter.capture.self_check.trials import compared_at_sizes
 from fxport.exporter.capture.sizes.bits import power_guards
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
@@ -213,6 +214,7 @@ def _capture_once(
     report_numbers(captured, told)
     given_up = [(place_of_exception(each), reason_of(each, model)) for each in observed.given_up]
     compared = compared_at_sizes(captured, request, observed, given_up)
+    report_layouts(request, observed, told)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Log, rules
 from fxport.diagnostics.source import HIDDEN, kind_of, place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
+from fxport.exporter.capture.arguments.strides import laid_out_as
 from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
@@ -135,7 +136,7 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
 
     def made(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.detach().clone()
+            return laid_out_as(value, value.detach().clone())
         children, spec = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
         return value if spec.is_leaf() else pytree.tree_unflatten([*map(copy_of, children)], spec)
 

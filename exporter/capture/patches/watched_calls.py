@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import sympy
@@ -67,6 +68,9 @@ BY_INDEX = (
 """Functions that raise IndexError for an index beyond a size, which data tells if the index comes from there."""
 
 
+VIEWS = frozenset((Tensor.view, Tensor.view_as))
+"""Functions that raise RuntimeError in eager PyTorch for strides that do not fit, and ValueError for a fake tensor."""
+
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
 """The types of the errors that PyTorch raises for sizes that do not fit."""
 
@@ -98,12 +102,15 @@ class CallsWatched(Part):
     def failed(self, func: Any, error: Exception, args: Any, kwargs: Any) -> None:
         if not isinstance(error, ERRORS) or isinstance(error, OPEN):
             return
+        kind = RuntimeError if func in VIEWS and isinstance(error, ValueError) else type(error)
         if func in IN_MEMORY:
-            require_uncaught(type(error), NOT_IN_MEMORY)
+            require_uncaught(kind, NOT_IN_MEMORY)
         elif any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
-            require_uncaught(type(error), SIZED)
-        elif would_be_caught(type(error)):
+            require_uncaught(kind, SIZED)
+        elif would_be_caught(kind):
             note_rewritten("call")  # what raises it here may not in PyTorch
+        if kind is not type(error):
+            raise kind(*error.args) from error
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (watch := self.watching.get(func)) is not None:
@@ -217,10 +224,15 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
     free: set[Any] = set().union(*(unfolded(sympy.sympify(size_of(each))).free_symbols for each in numbers))
     example = {each: sympy.sympify(env.backed_var_to_val.get(each, HINT)) for each in free}
     answer = _is_contiguous(x, example, memory_format)
-    for symbol in sorted(free, key=str):
-        if _is_contiguous(x, example | {symbol: sympy.S.One}, memory_format) != answer:
-            condition = sympy.Ne(symbol, 1)
-            guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
+    others: list[frozenset[Any]] = []
+    for count in range(1, min(len(free), MOST_ONES) + 1):  # a channels_last image is contiguous once it is one pixel
+        for ones in map(frozenset, combinations(sorted(free, key=str), count)):
+            sizes = example | dict.fromkeys(ones, sympy.S.One)
+            if not any(each <= ones for each in others) and _is_contiguous(x, sizes, memory_format) != answer:
+                others.append(ones)
+    for ones in others:
+        condition = sympy.Or(*(sympy.Ne(symbol, 1) for symbol in ones))
+        guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
     if memory_format is torch.contiguous_format:
         fitting = {each: bool(each.subs(example)) for each in contiguity(x)}
         held = [each for each, holds in fitting.items() if holds]
@@ -228,6 +240,9 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
         for condition in held if answer else broken[:1]:
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
 
+
+MOST_ONES = 4
+"""Sizes that are 1 together, of as many axes as an image has."""
 
 HINT = 3
 """Example value of a size that depends on data."""

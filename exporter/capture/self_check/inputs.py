@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.arguments.strides import laid_out_as
 from fxport.exporter.capture.eager import copied
 from fxport.exporter.capture.sizes.promises import sized_inputs
 from fxport.exporter.capture.sizes.resizing import at_chosen, at_hard_sizes, resized
@@ -63,18 +64,22 @@ def drawn(calls: list[Call]) -> Iterator[tuple[str, Call]]:
 
 
 def _drawn(tensor: Tensor, generator: torch.Generator, mean: float, spread: float) -> Tensor:
-    """Draw values for a tensor: whole numbers, and fractions that are probabilities, within the range it has."""
+    """Draw values for a tensor, which lie in memory as its own do."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return tensor
+    return laid_out_as(tensor, _values(tensor, generator, mean, spread).to(tensor.device, tensor.dtype))
+
+
+def _values(tensor: Tensor, generator: torch.Generator, mean: float, spread: float) -> Tensor:
+    """Draw whole numbers, and fractions that are probabilities, within the range that a tensor has."""
     if tensor.dtype is torch.bool:
         share = torch.rand((), generator=generator)
-        return (torch.rand(tensor.shape, generator=generator) < share).to(tensor.device)
+        return torch.rand(tensor.shape, generator=generator) < share
     if tensor.is_floating_point() or tensor.is_complex():
         values = torch.randn(tensor.shape, generator=generator, dtype=torch.promote_types(tensor.dtype, torch.float32))
-        return (values * spread + mean).to(tensor.device, tensor.dtype)
+        return values * spread + mean
     low, high = int(tensor.min()), int(tensor.max())
     if low == high:  # a lone number, or a mask without effect
         low, high = (0, max(high, 1)) if low >= 0 else (low, 0)
     high = min(high, low + torch.iinfo(torch.int32).max, torch.iinfo(torch.int64).max - 1)
-    values = torch.randint(low, high + 1, tensor.shape, generator=generator)
-    return values.to(tensor.device, tensor.dtype)
+    return torch.randint(low, high + 1, tensor.shape, generator=generator)

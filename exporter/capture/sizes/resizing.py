@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.arguments.strides import laid_out_as
 from fxport.exporter.capture.sizes.conditions import Test
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.program import Program
@@ -264,7 +265,7 @@ def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, 
             appended = appended.index_select(axis, index) | ((copies > 0).reshape(shape) & bool(axis))
             tensor = shrunk(tensor.index_select(axis, index), axis, copies)
     tensor = _renumbered(tensor, example, copy)
-    return _made_plain(tensor, example, appended) if plain else tensor
+    return laid_out_as(example, _made_plain(tensor, example, appended) if plain else tensor)
 
 
 def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:

@@ -52,13 +52,14 @@ def maxima(
     """MaxPool, and with `outputs=2` ONNX's indices: places in the whole flattened tensor.
 
     Where a window holds a NaN, PyTorch gives NaN and ONNX Runtime the largest number. Integers that ONNX's MaxPool does
-    not take are pooled as DOUBLE, which is exact up to 2**53. ONNX Runtime's pool of FLOAT without indices begins with
-    the lowest number and gives that for a window of infinities: of halves, it doubles to -inf.
+    not take are pooled as DOUBLE, which is exact up to 2**53. Where nobody reads the indices, its pool of FLOAT
+    begins with the lowest number, and gives that for a window of infinities: of halves, it doubles to -inf.
     """
-    if outputs == 1 and x.dtype == FLOAT and not _is_bounded_below(x):
-        (halves,) = _pooled(op, op.typed(op.Mul(x, 0.5), op.sizes(x)), kernel, stride, padding, dilation, ceil_mode, 1)
-        return (op.Mul(halves, 2.0),)
-    return _pooled(op, x, kernel, stride, padding, dilation, ceil_mode, outputs)
+    if x.dtype != FLOAT or _is_bounded_below(x):
+        return _pooled(op, x, kernel, stride, padding, dilation, ceil_mode, outputs)
+    halves = op.typed(op.Mul(x, 0.5), op.sizes(x))
+    y, *places = _pooled(op, halves, kernel, stride, padding, dilation, ceil_mode, outputs)
+    return (op.Mul(y, 2.0), *places)
 
 
 def _is_bounded_below(x: Value) -> bool:

@@ -5,6 +5,7 @@ import math
 import torch
 
 from tests.cases.ops import FLOATS, OpCase, f, v
+from tests.cases.ops.pool import LOW
 
 aten = torch.ops.aten
 
@@ -21,6 +22,10 @@ def _largest_of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
 def _scaled(x: torch.Tensor) -> torch.Tensor:
     """To a size that an input has."""
     return torch.nn.functional.interpolate(x, scale_factor=1.5, mode="area")
+
+
+def _lowest(x: torch.Tensor) -> torch.Tensor:
+    return aten.adaptive_max_pool1d.default(x, [5])[0]
 
 
 SPECIAL = v([[math.inf, 1.0, 2.0, 3.0, 4.0, 5.0, math.nan], [1.0, 2.0, -math.inf, math.inf, 3.0, 4.0, 5.0]])
@@ -74,6 +79,7 @@ CASES = (
     OpCase(aten.adaptive_avg_pool2d.default, f(3, 4), [1, 1]),  # PyTorch takes it as a mean
     OpCase(_scaled, f(2, 3, 6, 8), dynamic="n 3 h w"),
     OpCase(aten.adaptive_avg_pool3d.default, f(0, 3, 4, 6, 7), [3, 4, 5]),
+    OpCase(_lowest, LOW, dtypes=FLOATS),
     OpCase(aten.adaptive_max_pool1d.default, f(2, 3, 10), vary={"output_size": ([1], [4], [5], [13])}, dtypes=FLOATS),
     OpCase(
         aten.adaptive_max_pool2d.default,

@@ -15,6 +15,11 @@ BOTH = (False, True)
 AROUND = {"padding": [1, 2], "stride": [2, 3]}
 ALL_AVERAGES = {"ceil_mode": BOTH, "count_include_pad": BOTH, "divisor_override": (None, 5)}
 
+
+def _first_of_indices(x: torch.Tensor) -> torch.Tensor:
+    return aten.max_pool1d_with_indices.default(x, [2])[0]
+
+
 LOWEST = torch.finfo(torch.float32).min
 LOW = v([[-math.inf] * 4 + [LOWEST, -math.inf, 1.0, -math.inf] + [LOWEST] * 2])
 """Windows of two: of infinities alone, of one and the lowest number, of one and a number, and of the lowest number."""
@@ -44,6 +49,7 @@ CASES = (
         dynamic="n 3 h w",
         **AROUND | {"padding": [1, 1]},
     ),
+    OpCase(_first_of_indices, LOW, dtypes=MAX),
     OpCase(aten.max_pool2d_with_indices.default, i(2, 3, 8, 9, high=3), [2, 2]),  # the first of equals
     OpCase(aten.max_pool2d_with_indices.default, f(3, 8, 9), [2, 2], dynamic="3 h w"),
     OpCase(
