@@ -38,7 +38,7 @@ class Orthogonal(nn.Module):
         for row in x:
             for other in kept:
                 row = row - (row @ other) * other
-            kept.append(row / (row.norm() + 0.1))
+            kept.append(row / (row.norm() + 1.0))
         return torch.stack(kept)
 
 
@@ -47,7 +47,7 @@ class OrthogonalAtOnce(nn.Module):
         kept: list[Tensor] = []
         for row in x:
             rest = row - sum((row @ other) * other for other in kept) if kept else row
-            kept.append(rest / (rest.norm() + 0.1))
+            kept.append(rest / (rest.norm() + 1.0))
         return torch.stack(kept)
 
 
