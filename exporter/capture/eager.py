@@ -160,7 +160,7 @@ def restored(module: torch.nn.Module, names: Collection[str | None], others: Sna
 
     `others` is that state, where it has been looked at already and is as it was then.
     """
-    state = (*module.named_buffers(), *module.named_parameters())
+    state = (*module.named_buffers(remove_duplicate=False), *module.named_parameters(remove_duplicate=False))
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:

@@ -80,7 +80,8 @@ class _Recorder(TorchDispatchMode):
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    return (each for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor))
+    """Those that have values: not what only stands for a size."""
+    return (each for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor) and not each.is_meta)
 
 
 def _sketch(tensor: torch.Tensor) -> Sketch:

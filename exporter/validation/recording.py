@@ -41,7 +41,7 @@ DRAWS = 16
 """Runs of a model that draws random numbers: how much its outputs vary from run to run must be known."""
 
 LATER = "later"
-CALLS_BEFORE, SLOW_CALL, LEAST_CALLS = 8, 0.25, 2
+CALLS_BEFORE, SLOW_CALL, LEAST_CALLS = 11, 0.25, 2
 """Calls of a model with a state before the one that is compared; the seconds of a slow call, and how many there are of
 those: after the first, a state may still be all zeros."""
 

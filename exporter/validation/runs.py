@@ -73,7 +73,21 @@ def run_widened(module: torch.nn.Module, call: tuple[Any, Any], program: Program
 def run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """A run of a copy in float64: for layers that check the types of their weights, and for models with a state."""
     with wide_types():
-        return outputs_of(copy.deepcopy(module).double(), call, program)
+        return outputs_of(_doubled(module), call, program)
+
+
+def _doubled(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy in float64. Buffers that are one tensor stay one, as parameters do in `Module.double`."""
+    copied = copy.deepcopy(module)
+    names: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+    for owner in copied.modules():
+        for name, buffer in owner._buffers.items():
+            names.setdefault(id(buffer), []).append((owner, name))
+    copied.double()
+    for (first, name), *others in names.values():
+        for owner, other in others:
+            owner._buffers[other] = first._buffers[name]
+    return copied
 
 
 def changed_by(program: Program) -> set[str | None]:

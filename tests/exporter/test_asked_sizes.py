@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from fxport import Options, export
 from fxport.diagnostics import Log, rules
+from tests.modules import module_with
 from tests.running import assert_same, run_session, session_of
 
 aten = torch.ops.aten
@@ -61,3 +63,25 @@ def test_a_picture_that_has_no_such_windows_fails(shape: tuple[int, ...]) -> Non
     program = exported(Log())
     with pytest.raises(Exception, match="Reshape"):
         run_session(session_of(program), program, (torch.randn(shape),))
+
+
+ASKED_BY_IDENTITY = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] is 3:
+            return x + 1
+        return x - (2 if x.size(0) is not 5 else 4) * (3 if x.size(0) is 1000 else 1)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_a_size_is_a_number_as_python_has_it(tmp_path: Path) -> None:
+    model = module_with(ASKED_BY_IDENTITY, tmp_path, "identity").Model()
+    program = export(model, (torch.ones(3, 2),), dynamic_shapes=({0: "n"},))
+    session = session_of(program)
+    for count in (3, 5, 7, 1):
+        x = torch.randn(count, 2)
+        assert_same(run_session(session, program, (x,)), [model(x)])

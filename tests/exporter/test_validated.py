@@ -49,6 +49,42 @@ def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
     assert "Parameter" not in repr(checked.program.program)
 
 
+class OneBufferTwice(nn.Module):
+    """Writes to a buffer by one of its two names and reads it by the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(4))
+        self.register_buffer("shown", self.count)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        return x + self.shown
+
+
+def test_a_buffer_of_two_names_is_one_in_all_runs(tmp_path: Path) -> None:
+    checked = export_and_validate(OneBufferTwice(), X, path=tmp_path / "model.onnx", provider="cpu")
+    assert checked.validation is not None
+    assert checked.validation.passed
+    assert {each.rule for each in checked.program.log.findings} == {rules.STATE_MUTATED}
+
+
+class Flat(nn.Module):
+    """Gives something else for an image of one pixel, and asks a tensor without values for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        return x * (2 if y.is_contiguous() else 3)
+
+
+def test_the_origin_is_sought_beside_tensors_without_values(tmp_path: Path) -> None:
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    sizes = {0: "n", 2: "h", 3: "w"}
+    with pytest.raises(ExportError) as caught:
+        export_and_validate(Flat(), x, path=tmp_path / "model.onnx", provider="cpu", dynamic_shapes=(sizes,))
+    assert "Cause: capture." in str(caught.value)
+
+
 def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     lowerings = {torch.ops.aten.relu.default: wrong_relu}

@@ -1,6 +1,7 @@
 """Questions that Python answers by the object itself, which in a capture stands for another one.
 
 k is True                                _steps.is_truth(k, True)
+n is 4                                   _steps.is_number(n, 4)
 layer is self.last                       _steps.is_same(layer, self.last)
 x.__class__                              _steps.class_of(x)
 case int(): …                            case _steps.Int(): …
@@ -19,7 +20,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import SymBool, Tensor
+from torch import SymBool, SymInt, Tensor
 
 from fxport.exporter.capture.analysis.names import arguments
 from fxport.exporter.capture.control_flow.merging import merged_truth
@@ -49,8 +50,8 @@ def may_ask_identity(code: CodeType) -> bool:
         return True
     if not CHOOSING.isdisjoint(code.co_names) and may_compare_identity(code):
         return True
-    names_truth = any(each is True or each is False for each in code.co_consts)
-    return (names_truth and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))
+    names_one = any(isinstance(each, int) for each in code.co_consts)  # a truth value, or a number
+    return (names_one and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))
 
 
 def may_compare_identity(code: CodeType) -> bool:
@@ -90,10 +91,10 @@ class _Identities(ast.NodeTransformer):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not isinstance(other, ast.Constant):
             same = call("is_same", node.left, other)
             return self.told(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
-        one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, bool)
+        one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, int)
         if not one or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return node
-        asked = call("is_truth", node.left, other)
+        asked = call("is_truth" if isinstance(other.value, bool) else "is_number", node.left, other)
         return self.told(asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -126,6 +127,18 @@ def is_truth(value: Any, truth: bool) -> Any:
     if truth:
         return value
     return merged_truth(value.logical_not()) if isinstance(value, Tensor) else torch.sym_not(value)
+
+
+SMALL = range(-5, 257)
+"""Whole numbers of which Python has one object each."""
+
+
+def is_number(value: Any, number: int) -> Any:
+    """Return `value is number`, of a number that the code has."""
+    if not isinstance(value, SymInt):
+        return value is number
+    note_rewritten("call")
+    return value == number if number in SMALL else False
 
 
 def class_of(value: Any) -> type:

@@ -5,7 +5,16 @@ from fxport.exporter.capture.control_flow.branches import chosen, refused, repea
 from fxport.exporter.capture.control_flow.counted import counted
 from fxport.exporter.capture.control_flow.found_places import Found
 from fxport.exporter.capture.control_flow.generators import Pushed
-from fxport.exporter.capture.control_flow.identities import Bool, Float, Int, IsFalse, IsTrue, class_of, is_truth
+from fxport.exporter.capture.control_flow.identities import (
+    Bool,
+    Float,
+    Int,
+    IsFalse,
+    IsTrue,
+    class_of,
+    is_number,
+    is_truth,
+)
 from fxport.exporter.capture.control_flow.items import unless_iterator
 from fxport.exporter.capture.control_flow.kept_calls import kept, require_unchanged, state_read_by
 from fxport.exporter.capture.control_flow.lists import ScanList
@@ -28,5 +37,5 @@ from fxport.exporter.capture.control_flow.sized_keys import put
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
            "and_", "both", "chosen", "class_of", "compared", "counted", "display", "either", "element", "for_each",
-           "is_same", "is_truth", "kept", "not_", "or_", "put", "refused", "repeated", "require_unchanged",
+           "is_number", "is_same", "is_truth", "kept", "not_", "or_", "put", "refused", "repeated", "require_unchanged",
            "state_read_by", "transposed", "truth", "unless_iterator"]  # fmt: skip

@@ -109,7 +109,8 @@ class Effects:
         for change in changes:
             if same(change.before, change.after):  # the object has from now on what its class gave it
                 continue
-            self.add(effect_of(change) or self.effect_of_first(change) or self.effect_on_object(change))
+            told = self.effect_of_exchange(change) or effect_of(change) or self.effect_of_first(change)
+            self.add(told or self.effect_on_object(change))
         for holder, tensors in self.state.remembered():
             if any(version(each) for each in tensors):  # the next call would find it so
                 self.add(_baked(holder.name, "another tensor", holder))
@@ -125,6 +126,13 @@ class Effects:
     def add(self, effect: Effect | None) -> None:
         if effect is not None:
             self.seen.setdefault((effect.rule, effect.name), effect)
+
+    def effect_of_exchange(self, change: Change) -> Effect | None:
+        """Return what is told of a layer of the model that stands in the place of another one."""
+        if change.holder.kind is not MEMBERS or not isinstance(change.after, torch.nn.Module):
+            return None
+        is_known = change.before is not MISSING and change.after in self.modules
+        return _baked(change.name, "another layer", change.holder, change.key) if is_known else None
 
     def effect_of_first(self, change: Change) -> Effect | None:
         """Return what is told of an attribute or a buffer that was not there, if code may ask whether it is."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, rules
@@ -21,6 +22,7 @@ from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import is_same
 from fxport.exporter.capture.self_check.inputs import Call, drawn
+from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import resized
 from fxport.exporter.capture.snapshot import Snapshot
@@ -39,9 +41,7 @@ Leaves = list[Any]
 """The values of all results of one call."""
 
 
-def with_weight_of_state(
-    found: Sequence[Finding], module: torch.nn.Module, call: Call, program: Program
-) -> Sequence[Finding]:
+def with_weight_of_state(found: Sequence[Finding], module: Module, call: Call, program: Program) -> Sequence[Finding]:
     """Return the findings of a capture; those of FXP1018 are warnings where a later call gives something else.
 
     What a library changes in the first call only, and what changes no result, is its own: hooks that it adds when they
@@ -67,7 +67,7 @@ class Weight(Enum):
     UNKNOWN = "they change something, or cannot be made"
 
 
-def weight_of_state(module: torch.nn.Module, call: Call, program: Program) -> Weight:
+def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
     """Return what further calls tell, of equal tensors and random numbers."""
     held = dict((*module.named_buffers(), *module.named_parameters()))
     if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves((call, held))):
@@ -92,10 +92,49 @@ def weight_of_state(module: torch.nn.Module, call: Call, program: Program) -> We
             taken = _result(module, other, tensors) is not None
             if taken and not _alike(first, _result(module, call, tensors)):
                 return Weight.MATTERS
+    if _is_frozen_otherwise(module, call, program, names):
+        return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
 
 
-def _later(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> Iterator[Leaves | None]:
+def _is_frozen_otherwise(module: Module, call: Call, program: Program, names: Collection[str | None]) -> bool:
+    """Return whether calls that follow each other give something else where only the tensors of the program last.
+
+    A ring of states is one that it writes to at a place that a number of Python's tells: in the ONNX model, at the
+    same one in each call.
+    """
+    targets = written_to(prepared(program))
+    if not targets or not all(_is_of(module, each) for each in targets):
+        return False
+    with _given_back(module, names):
+        lasting = [*_later(module, call, ())]
+    with _given_back(module, names):
+        state, end = Snapshot.of({"": module}), time.monotonic() + MOST_SECONDS
+        for want in lasting:
+            found = _result(module, call, ())
+            values = [_tensor(module, each).detach().clone() for each in targets]
+            state.restore()
+            for each, value in zip(targets, values, strict=True):
+                _tensor(module, each).detach().copy_(value)
+            if want is None or found is None or time.monotonic() > end:
+                return False
+            if not _alike(want, found):
+                return True
+    return False
+
+
+def _is_of(module: Module, name: str) -> bool:
+    owner, _, attribute = name.rpartition(".")
+    return isinstance(getattr(module.get_submodule(owner), attribute, None), Tensor)
+
+
+def _tensor(module: Module, name: str) -> Tensor:
+    owner, _, attribute = name.rpartition(".")
+    found: Tensor = getattr(module.get_submodule(owner), attribute)
+    return found
+
+
+def _later(module: Module, call: Call, tensors: Sequence[Tensor]) -> Iterator[Leaves | None]:
     """Yield what further calls return."""
     end = time.monotonic() + MOST_SECONDS
     for _ in range(FURTHER_CALLS):
@@ -105,12 +144,12 @@ def _later(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> It
 
 
 @contextmanager
-def _given_back(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
+def _given_back(module: Module, names: Collection[str | None]) -> Iterator[None]:
     with restore_process(), torch.random.fork_rng(), restored(module, names):
         yield
 
 
-def _result(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> Leaves | None:
+def _result(module: Module, call: Call, tensors: Sequence[Tensor]) -> Leaves | None:
     """Call the model and put these tensors of it back; return the values of its results, None if it raises."""
     before = [tensor.detach().clone() for tensor in tensors]
     torch.default_generator.manual_seed(0)
