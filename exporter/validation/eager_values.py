@@ -80,7 +80,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Those that have values: not what only stands for a size."""
+    """The tensors in a value that have elements in memory."""
     return (each for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor) and not each.is_meta)
 
 

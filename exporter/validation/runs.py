@@ -79,14 +79,14 @@ def run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Program
 def _doubled(module: torch.nn.Module) -> torch.nn.Module:
     """Return a copy in float64. Buffers that are one tensor stay one, as parameters do in `Module.double`."""
     copied = copy.deepcopy(module)
-    names: dict[int, list[tuple[torch.nn.Module, str]]] = {}
-    for owner in copied.modules():
-        for name, buffer in owner._buffers.items():
-            names.setdefault(id(buffer), []).append((owner, name))
+    names: dict[int, list[str]] = {}
+    for name, buffer in copied.named_buffers(remove_duplicate=False):
+        names.setdefault(id(buffer), []).append(name)
     copied.double()
-    for (first, name), *others in names.values():
-        for owner, other in others:
-            owner._buffers[other] = first._buffers[name]
+    for first, *others in names.values():
+        for other in others:
+            owner, _, attribute = other.rpartition(".")
+            setattr(copied.get_submodule(owner), attribute, copied.get_buffer(first))
     return copied
 
 
