@@ -104,8 +104,16 @@ class Progression(Sequence[Any]):
 
 
 def progression(*args: Any) -> Any:
-    """Return `range` of these numbers, as a Progression where one is symbolic."""
+    """Return `range` of these numbers, as a Progression where one is symbolic; tensors may stand for numbers."""
+    args = tuple(_number_in(each) for each in args)
     return Progression.of(*args) if any(isinstance(each, SymInt) for each in args) else range(*args)
+
+
+def _number_in(value: Any) -> Any:
+    """Return the whole number in a tensor, as `range` asks for it by `__index__`."""
+    if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex() or value.numel() != 1:
+        return value
+    return value.long().item()
 
 
 def _runs(values: Any) -> tuple[Run, ...]:

@@ -235,6 +235,17 @@ class NoTurnsOnData(nn.Module):
         return h
 
 
+class ToATensor(nn.Module):
+    """A range asks tensors for the whole numbers in them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = (x[:, 0] > 0.5).sum()
+        h = x[0]
+        for t in range(torch.zeros(1, dtype=torch.int32), count):
+            h = h * 0.5 + x[t]
+        return h
+
+
 class StepOfData(nn.Module):
     """A step of 0 is an error, and data decides on it."""
 
@@ -354,6 +365,7 @@ CASES = (
         Row("in steps of two", Stepped, SIZES, ROWS),
         Row("empty for one size", NoTurns, SIZES, ROWS),
         Row("empty for some data", NoTurnsOnData, SIZES, ROWS),
+        Row("to a tensor", ToATensor, SIZES, ROWS),
         Row("in steps of data", StepOfData, SIZES, ROWS, known_gap=REFUSED),
         Row("a dtype without turns", KindOfALoopedValue, SIZES, ROWS, "# makes the integers floats"),
     ),
