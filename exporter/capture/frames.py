@@ -79,13 +79,17 @@ class _Running:
 
 def own_frames(frame: FrameType | None) -> StackSummary:
     """Return the frames from the outermost `forward` on that are the user's or a library's, the outermost first."""
-    found: list[FrameSummary] = []
-    own: list[FrameSummary] = []
+    found: list[FrameType] = []
+    own = 0
     while frame is not None:
-        path, name = frame.f_code.co_filename, frame.f_code.co_name
-        if kind_of(path) != HIDDEN:
-            found.append(FrameSummary(path, frame.f_lineno, name, lookup_line=False))
-        if name == "forward":
-            own = found[:]
+        code = frame.f_code
+        if kind_of(code.co_filename) != HIDDEN:
+            found.append(frame)
+        if code.co_name == "forward":
+            own = len(found)
         frame = frame.f_back
-    return StackSummary.from_list(own[::-1])
+    return StackSummary.from_list([_summary(each) for each in reversed(found[:own])])
+
+
+def _summary(frame: FrameType) -> FrameSummary:
+    return FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, lookup_line=False)

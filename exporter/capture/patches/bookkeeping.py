@@ -1,8 +1,8 @@
 """PyTorch's own bookkeeping in a capture, done out of sight of the function modes, which have nothing to say about it.
 
-PyTorch reads some fifty properties of each weight to describe it, to give it a node, and to write its signature. Each
-read is a call that every mode sees, PyTorch's own two among them: of a ResNet-50 these are 16,000 calls, and all calls
-of its forward 700.
+PyTorch reads some fifty properties of each weight and input to describe it, to give it a node, and to write its
+signature. Each read is a call that every mode sees, PyTorch's own two among them: of a ResNet-50 these are 16,000
+calls, and all calls of its forward 700.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def modes_away() -> Iterator[None]:
 
 @contextmanager
 def bookkeeping_unseen() -> Iterator[None]:
-    """Describe weights, make the nodes of inputs, and write the signature beneath all function modes.
+    """Describe weights and inputs, make the nodes of inputs, and write the signature beneath all function modes.
 
     No value is computed there, and no code of the user's runs: no mode notes or rewrites any of it. The fakes of
-    tensors of other classes, and those of inputs, whose sizes may vary, are made as PyTorch makes them.
+    tensors of other classes are made as PyTorch makes them.
     """
     made = FakeTensorMode.from_tensor
     tracked, finished = proxy_tensor.track_tensor_tree, _trace._produce_aten_artifact
@@ -48,9 +48,9 @@ def bookkeeping_unseen() -> Iterator[None]:
     def from_tensor(
         self: FakeTensorMode, tensor: torch.Tensor, *, static_shapes: bool | None = None, **choices: Any
     ) -> FakeTensor:
-        if not static_shapes or type(tensor) not in PLAIN:
+        if type(tensor) not in PLAIN:
             return made(self, tensor, static_shapes=static_shapes, **choices)
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction() if static_shapes else modes_away():
             return made(self, tensor, static_shapes=static_shapes, **choices)
 
     with (

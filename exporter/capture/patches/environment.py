@@ -167,6 +167,9 @@ def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]
     def read(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
             return function(*args, **kwargs)
+        caller = sys._getframe(1).f_code.co_filename
+        if kind_of(caller) != USER and caller not in _BETWEEN:  # PyTorch's own questions, many for each op
+            return function(*args, **kwargs)
         before = getattr(_noting_one, "runs", False)
         if not before and not (name == "open" and _only_writes(*args, **kwargs)):
             note(name)
@@ -209,10 +212,11 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
 def replaced_everywhere(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
     """Replace one of these objects by another under whatever name a module has it."""
     known = frozenset(map(id, others))
+    has_methods = any(type(each) is MethodType for each in others)
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for variables in map(vars, owners):
         values = variables.values()
-        if known.isdisjoint(map(id, values)) and MethodType not in map(type, values):
+        if known.isdisjoint(map(id, values)) and not (has_methods and MethodType in map(type, values)):
             continue  # as nearly all have none, and this is found in no time
         before = {
             name: value
