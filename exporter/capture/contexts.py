@@ -23,6 +23,7 @@ from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.checked_sizes import asked_as_data
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
+from fxport.exporter.capture.patches.corrected_ops import corrected_ops
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.equal_masks import MasksRecognized
@@ -132,6 +133,7 @@ def pre_dispatch_contexts(
 
 def post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace below autograd."""
+    yield corrected_ops()
     yield forward_mode_by_reverse()
     yield body_gradients()
     yield refusals_kept(observed.inquiry)

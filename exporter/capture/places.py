@@ -84,16 +84,22 @@ def _place_of_script(root: torch.jit.ScriptModule, module: str) -> Place | None:
     return None
 
 
-def place_of_change(at: Place | None, functions: Sequence[FunctionType], names: frozenset[str]) -> Place | None:
+def place_of_change(
+    at: Place | None,
+    functions: Sequence[FunctionType],
+    names: frozenset[str],
+    methods: frozenset[str] = frozenset(),
+) -> Place | None:
     """Return the last line that sets one of these names, as a variable, an attribute, an item or by `setattr`.
 
-    It is sought in the function at `at`, then in the others, those of the user first; then a line that speaks of it.
+    It is sought in the function at `at`, then in the others, those of the user first; then a line that speaks of it, or
+    of the methods that set it if it has such.
     """
-    speaking = [each for each in functions if not names.isdisjoint({*_words(each.__code__)})]
+    speaking = [each for each in functions if not (names | methods).isdisjoint({*_words(each.__code__)})]
     others = [place_of_function(each) for kind in (USER, LIBRARY) for each in speaking if _kind(each) == kind]
-    for last in (last_setting, last_naming):
+    for last, wanted in ((last_setting, names), (last_naming, methods or names)):
         for place in (at, *others):
-            line = None if place is None else last("".join(lines_of(place.path)), place.line, names)
+            line = None if place is None else last("".join(lines_of(place.path)), place.line, wanted)
             if place is not None and line is not None:
                 return replace(place, line=line, module=at and at.module)
     return at

@@ -70,9 +70,15 @@ TRAINING: Rows = (
         "hooks of parameters, which become part of a step",
     ),
     fields("torch.optim:Optimizer", "_optimizer_step_pre_hooks _optimizer_step_post_hooks", "hooks of a step"),
+    names(
+        "torch.optim.optimizer",
+        "_global_optimizer_pre_hooks _global_optimizer_post_hooks",
+        "hooks of all optimizers, which are refused",
+    ),
     names("torch.autograd:Function", "apply", "replaced: functions that are given the model's own parameters"),
     call("torch.overrides", "_get_current_function_mode_stack", "", "the modes that hooks of gradients run in"),
     names("torch.autograd", "_engine_run_backward", "replaced: hooks that read the model's own parameters"),
+    text("torch.optim.lr_scheduler", "_wrapped_by_lr_sched", "the mark of a step that a schedule counts"),
     names("torch.optim.adam", "_get_value", "replaced: the count of steps in float64, as in Python"),
     names("torch.optim", "_adafactor", "the module whose `min` and `max` are replaced"),
     names(

@@ -33,6 +33,10 @@ IN_OPTIMIZER = (
 )
 RANDOM = "Draw with torch, whose random numbers follow the seed, or before the step, and pass them in the batch."
 LAYER = "Make all layers in __init__."
+MODE = (
+    "Set the mode once before the export, as by `model.teacher.eval()`: the layer keeps it, and the same call in the "
+    "loss then changes nothing. A mode that is for one call alone is set back behind it."
+)
 UNSCALED = "Leave the scaler out of the loss, and autocast to bfloat16, whose gradients need no scaling."
 
 CURES: Mapping[type, str] = {LRScheduler: IN_OPTIMIZER, torch.amp.GradScaler: UNSCALED}
@@ -57,7 +61,7 @@ def nothing_carried(model: torch.nn.Module, around: Mapping[str, Any], own: OwnT
             if _is_carried(change, own):
                 owner = change.holder.owner
                 known = next((cure for kind, cure in CURES.items() if isinstance(owner, kind)), None)
-                cure = known or (IN_OPTIMIZER if change.name.startswith("optimizer.") else IN_MODEL)
+                cure = known or (IN_OPTIMIZER if change.name.startswith("optimizer.") else _cure_in_model(change))
                 effect = effect_of(change) or Effect(rules.STATE_LOST, change.name, None, change.holder, change.key)
                 _refuse(change, place_of_effect(model, effect, [*state.functions()]), cure)
     finally:
@@ -77,10 +81,10 @@ def nothing_kept_by(optimizer: Optimizer, own: OwnTensors) -> Iterator[None]:
     owners = {id(optimizer.state), *map(id, optimizer.state.values()), *(id(group["params"]) for group in groups)}
     for change in state.changes():
         if id(change.holder.owner) not in owners and _is_carried(change, own):
-            _refuse(change, _place_in(optimizer, change.key if isinstance(change.key, str) else "state"), IN_OPTIMIZER)
+            _refuse(change, place_in(optimizer, change.key if isinstance(change.key, str) else "state"), IN_OPTIMIZER)
     for _, key, value, seen in held:
         if version(value) != seen:
-            raise RefusedError(_reason(f"group[{key!r}]"), place=_place_in(optimizer, key), cure=IN_OPTIMIZER)
+            raise RefusedError(_reason(f"group[{key!r}]"), place=place_in(optimizer, key), cure=IN_OPTIMIZER)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -96,6 +100,10 @@ def _is_carried(change: Change, own: OwnTensors) -> bool:
     return id(change.before) in own.read or change.after is MISSING
 
 
+def _cure_in_model(change: Change) -> str:
+    return MODE if change.key == "training" and isinstance(change.holder.owner, torch.nn.Module) else IN_MODEL
+
+
 def _refuse(change: Change, place: Place | None, cure: str) -> NoReturn:
     effect = effect_of(change)
     rule = None if effect is None else effect.rule
@@ -108,7 +116,7 @@ def _reason(name: str) -> str:
     return f"it changes '{name}', of which the next step would find the new value, and the graph has only this one"
 
 
-def _place_in(optimizer: Optimizer, name: str) -> Place | None:
+def place_in(optimizer: Optimizer, name: str) -> Place | None:
     """Return the line that changes something in the optimizer's own step, or in a hook of the user's."""
     hooks = (*optimizer._optimizer_step_pre_hooks.values(), *optimizer._optimizer_step_post_hooks.values())
     places = [place_of_function(inspect.unwrap(each)) for each in (type(optimizer).step, *hooks)]

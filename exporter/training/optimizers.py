@@ -12,9 +12,11 @@ from unittest import mock
 
 import torch
 from torch.optim import Optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from fxport.diagnostics.errors import FxportError
-from fxport.exporter.training.carried import nothing_kept_by
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.training.carried import nothing_kept_by, place_in
 from fxport.exporter.training.own_tensors import OwnTensors
 
 STEPS_MUST_BE_TENSORS: tuple[type[Optimizer], ...] = (torch.optim.RAdam, torch.optim.ASGD)
@@ -47,6 +49,8 @@ def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
             raise OptimizerError(f"{kind.__name__} cannot be a part of the graph: {reason}. Choose another optimizer.")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     _refuse_closures(optimizer)
+    _refuse_other_steps(optimizer)
+    _refuse_other_schedules(optimizer)
     _refuse_other_keys(optimizer, parameters)
     waiting = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
     fresh = _fresh(optimizer) if waiting else {}
@@ -86,6 +90,34 @@ def _refuse_closures(optimizer: Optimizer) -> None:
         )
 
 
+def _refuse_other_steps(optimizer: Optimizer) -> None:
+    """Raise OptimizerError where PyTorch would run another step than that of the class and its hooks."""
+    kind = type(optimizer)
+    given = vars(optimizer).get("step")
+    if getattr(given, "_wrapped_by_lr_sched", False):  # which counts the calls, for a warning
+        given = inspect.getattr_static(given, "__wrapped__", None)
+    if given is not None and given is not kind.step:
+        raise OptimizerError(
+            f"the step of this {kind.__name__} is an attribute of its own, and not the method of its class. Write it "
+            "as the `step` of a subclass, or as a hook: `optimizer.register_step_pre_hook`."
+        )
+    if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
+        raise OptimizerError(
+            f"{kind.__name__} has a hook of all optimizers, which is no part of the step. Register it with this one: "
+            "`optimizer.register_step_pre_hook` or `register_step_post_hook`; or remove it during the export."
+        )
+
+
+def _refuse_other_schedules(optimizer: Optimizer) -> None:
+    """Raise OptimizerError where a schedule sets more than learning rates, which a graph has as they are now."""
+    if any("base_momentum" in group for group in optimizer.param_groups):
+        raise OptimizerError(
+            f"a schedule such as OneCycleLR sets the momentum of this {type(optimizer).__name__} anew in each step, "
+            "and the graph has it as it is now: only learning rates are its inputs. Make the schedule with "
+            "`cycle_momentum=False`, or export with an optimizer that has no schedule."
+        )
+
+
 def _refuse_other_keys(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> None:
     strange = next((key for key in optimizer.state if not any(key is each for each in parameters)), None)
     if strange is not None:
@@ -120,7 +152,7 @@ def _fresh(optimizer: Optimizer) -> Mapping[torch.Tensor, dict[str, Any]]:
                 f"{type(error).__name__}: {error}. Let it take them from `self.param_groups`, and their state from "
                 "`self.state`."
             ) from error
-        if shadow.state:
+        if any(entries and not optimizer.state.get(originals[id(each)]) for each, entries in shadow.state.items()):
             raise OptimizerError(
                 f"{type(optimizer).__name__} makes its state in its first step, so its initial values are not known. "
                 "Take one step in PyTorch, then export."
@@ -222,17 +254,34 @@ def stepped(
             new.state[parameter].pop(UNTOUCHED, None)
     step = _step_of(optimizer)  # which may be that of a base, and have hooks of its own below
     with _exact_numbers(), _unprofiled(type(optimizer)), nothing_kept_by(new, own):
-        for hook in new._optimizer_step_pre_hooks.values():
-            hook(new, (), {})
-        step(new)
-        for hook in new._optimizer_step_post_hooks.values():
-            hook(new, (), {})
+        _with_hooks(step)(new)
+    _refuse_other_entries(new, parameters, state)
     return {
         name: {key: _as_tensor_of(value, state[name].get(key)) for key, value in new.state[parameter].items()}
         | ({UNTOUCHED: torch.zeros_like(state[name][UNTOUCHED])} if UNTOUCHED in state[name] else {})
         for name, parameter in parameters.items()
         if name in state
     }
+
+
+def _refuse_other_entries(optimizer: Optimizer, parameters: Mapping[str, torch.Tensor], state: State) -> None:
+    """Raise RefusedError where a step makes or drops entries of the state, which the graph has as they are."""
+    for name, parameter in parameters.items():
+        before = state.get(name, {}).keys() - {UNTOUCHED}
+        after = {key for key, value in optimizer.state.get(parameter, {}).items() if value is not None}
+        for key in sorted(before ^ after, key=str):
+            verb = "drops" if key in before else "makes"
+            raise RefusedError(
+                f"it {verb} '{key}' in the state of '{name}', and in the graph each step begins with the same entries",
+                place=place_in(optimizer, str(key)),
+                cure=ENTRIES,
+            )
+
+
+ENTRIES = (
+    "Take steps in PyTorch before the export until the state of each parameter has all its entries, and keep them: "
+    "write zeros or another neutral value into those that are not in use."
+)
 
 
 def _exact(optimizer: Optimizer, key: str, value: torch.Tensor) -> torch.Tensor:
@@ -256,10 +305,15 @@ def _unprofiled(kind: type[Optimizer]) -> Iterator[None]:
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    def hooked(optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    """Return a step with the optimizer's hooks around it, of which those before it may give it other arguments."""
+
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        optimizer = args[0]
         for hook in optimizer._optimizer_step_pre_hooks.values():
-            hook(optimizer, args, kwargs)
-        result = step(optimizer, *args, **kwargs)
+            given = hook(optimizer, args, kwargs)
+            if given is not None:
+                args, kwargs = given
+        result = step(*args, **kwargs)
         for hook in optimizer._optimizer_step_post_hooks.values():
             hook(optimizer, args, kwargs)
         return result

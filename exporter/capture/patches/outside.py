@@ -11,7 +11,7 @@ import inspect
 import re
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -218,6 +218,10 @@ UNHOOKING = frozenset({"remove", "clear"})
 """Methods that take one out."""
 
 
+METHODS: Mapping[str, frozenset[str]] = {"training": frozenset({"eval", "train"})}
+"""Methods of PyTorch's that set an attribute, by its name."""
+
+
 def _baked(name: str, before: str, holder: Holder, key: Any = None) -> Effect:
     return Effect(rules.PYTHON_STATE_BAKED, name, before, holder, key, in_words=True)
 
@@ -325,7 +329,7 @@ def place_of_effect(model: torch.nn.Module, effect: Effect, functions: Sequence[
     owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(effect.key)))
     at = place_of_module(model, owner) if function is None else place_of_function(function)
     written = frozenset({effect.key if holder.kind is CLASS and effect.key is not None else attribute})
-    return place_of_change(at, functions, effect.written or written)
+    return place_of_change(at, functions, effect.written or written, METHODS.get(attribute, frozenset()))
 
 
 def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
