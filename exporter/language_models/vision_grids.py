@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ TYPES = "mm_token_type_ids"
 """1 for each token that is a part of an image, for models that count positions by that."""
 
 ROTATED, BILINEAR = "apply_rotary_pos_emb_vision", "bilinear"
+LENGTHS = "lengths"
+"""Argument of an embedding of positions for the patches of each image."""
+
 FAR = 1 << 20
 """More windows than a row of any image has."""
 
@@ -136,7 +140,24 @@ def with_attention(visual: Any) -> Any:
     changed = copy.deepcopy(visual, {id(each): each for each in (*visual.parameters(), *visual.buffers())})
     for block in changed.blocks:
         block.attn = _masked(block.attn)
+    if LENGTHS in _parameters(embeddings := getattr(changed, "embeddings", None)):
+        changed.embeddings = _counting(embeddings)
     return changed
+
+
+def _parameters(module: Any) -> Mapping[str, inspect.Parameter]:
+    """The arguments of the forward of a module; none of what is no module."""
+    return inspect.signature(type(module).forward).parameters if isinstance(module, torch.nn.Module) else {}
+
+
+def _counting(embeddings: Any) -> Any:
+    """The embedding of positions (GLM-4V), which counts the patches of each image by its grid, not by `cu_seqlens`."""
+    cls = type(embeddings)
+
+    def forward(self: Any, patches: torch.Tensor, lengths: Any, image_shapes: torch.Tensor, *places: Any) -> Any:
+        return cls.forward(self, patches, image_shapes.prod(1), image_shapes, *places)
+
+    return with_forward(embeddings, forward)
 
 
 def _masked(attention: Any) -> Any:

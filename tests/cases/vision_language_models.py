@@ -165,6 +165,19 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3VLMoeForConditionalGeneration",
         {**DEEP, "text_config": {**DEEP["text_config"], **EXPERTS}},
     ),
+    "GLM-4V": (
+        "Glm4vForConditionalGeneration",
+        {
+            **MARKS,
+            "image_start_token_id": 95,
+            "image_end_token_id": 96,
+            "text_config": {
+                **WRITER,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
+            },
+            "vision_config": {**PATCHES, "image_size": 16, "intermediate_size": 48, "out_hidden_size": 32},
+        },
+    ),
     "Aya Vision": (
         "AyaVisionForConditionalGeneration",
         {
@@ -226,7 +239,7 @@ QUICK = ("LLaVA", "PaliGemma")
 KINDS: dict[str, dict[str, Any]] = {
     **{
         kind: {"mm_token_type_ids": lambda marked: marked.int()}
-        for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
+        for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v")
     },
     "gemma3": {"token_type_ids": lambda marked: marked.int()},
     "paligemma": {"token_type_ids": lambda marked: marked.int() * 0},
@@ -238,6 +251,7 @@ NOTES = {
     "Idefics3": {"FXP2005", "FXP4001"},
     "SmolVLM": {"FXP2005", "FXP4001"},
     "GOT-OCR2": {"FXP4001"},
+    "GLM-4V": {"FXP4001"},
 }
 """Notes about what these models compute: how they were captured, tiles that are left out, and integers as floats."""
 
