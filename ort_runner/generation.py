@@ -89,11 +89,14 @@ class Generator:
             inputs: `input_ids` and `attention_mask` [batch, source], or `audio_features` [batch, bands, frames].
 
         Raises:
-            PackageError: The package has no encoder, or one that takes other inputs, or a text is too long.
+            PackageError: The package has no encoder, or one that takes other inputs, or a text is too long, or a token
+                is not in the vocabulary.
             Failure: A kernel fails.
         """
         if self._encoder is None:
             raise PackageError(f"'{self.folder}' has no encoder; feed it the texts.")
+        if IDS in inputs:
+            require_known(np.asarray(inputs[IDS]), self.config.vocabulary)
         self.reset()
         self._encoded = self._encoder.run(inputs, self.config.inputs)
 
@@ -133,10 +136,12 @@ class Generator:
             The logits [batch, sequence, vocabulary].
 
         Raises:
-            PackageError: There would be more tokens than the context holds, or the batch has another size than before.
+            PackageError: There would be more tokens than the context holds, or the batch has another size than before,
+                or a token is not in the vocabulary.
             Failure: A kernel fails.
         """
         ids = np.asarray(ids, np.int64)
+        self._require_known(ids)
         if self._anew is not None and 0 < self._mask.shape[1] <= self._anew < self._mask.shape[1] + ids.shape[1]:
             return self._fed_anew(ids, mask)
         if self._mask.shape[1] and self._takes_singly(*ids.shape):
@@ -165,6 +170,15 @@ class Generator:
         self._mask, self._ids = whole, np.concatenate([self._ids, ids], axis=1)
         found = from_ort(self._outputs[0], logits)
         return found if moved is None else moved.back(found)
+
+    def _require_known(self, ids: np.ndarray) -> None:
+        """Raise PackageError for tokens that kernels would take for others: a negative one counts from the end.
+
+        The decoder of an encoder-decoder may have a larger vocabulary than the encoder, of which the file tells.
+        """
+        if self.config.vision is not None:
+            ids = ids[ids != self.config.vision.token]  # which stands for an image, and may lie above the others
+        require_known(ids, self.config.vocabulary if self.config.encoder is None else None)
 
     def _feeds(self, ids: np.ndarray, mask: np.ndarray) -> dict[str, onnxruntime.OrtValue]:
         """Inputs of a step without the cache: new tokens, and the mask of all."""
@@ -327,6 +341,17 @@ def _read_anew(told: str | None, folder: Path) -> int | None:
             f"'{folder}': its model says '{told[:40]}' in the place of a number of tokens; package it again."
         )
     return int(told)
+
+
+def require_known(ids: np.ndarray, vocabulary: int | None) -> None:
+    """Raise PackageError for a token that is negative, or not below the size of the vocabulary where that is known."""
+    others = ids[(ids < 0) | (ids >= (np.iinfo(np.int64).max if vocabulary is None else vocabulary))]
+    if others.size:
+        held = "" if vocabulary is None else f", whose tokens are 0 to {vocabulary - 1}"
+        raise PackageError(
+            f"{others[0]} is no token of this model{held}; is the tokenizer that of another model, or has it tokens "
+            "that were added later?"
+        )
 
 
 def require_room(config: PackageConfig, tokens: int) -> None:

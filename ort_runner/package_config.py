@@ -103,6 +103,7 @@ class PackageConfig:
         context_length: Tokens that a prompt and what is generated may have together.
         stop: Tokens of which each ends a text.
         pad: The token that fills up shorter prompts.
+        vocabulary: Tokens that a text may have: 0 to one less; of an encoder-decoder, those of what is read.
         inputs: Names of inputs in the file by their part; those of the cache have `%d` for the layer.
         outputs: Names of outputs, likewise.
         states: Tensors of a cache that holds states too, such as "0.conv_states.0"; none for keys and values alone.
@@ -117,6 +118,7 @@ class PackageConfig:
     context_length: int
     stop: frozenset[int]
     pad: int
+    vocabulary: int
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     states: tuple[str, ...] = ()
@@ -159,6 +161,7 @@ class PackageConfig:
                 context_length=count(model["context_length"]),
                 stop=frozenset(counts(ends)),
                 pad=count(model["pad_token_id"]),
+                vocabulary=count(model["vocab_size"]),
                 inputs=inputs,
                 outputs=outputs,
                 states=states,

@@ -33,6 +33,7 @@ from fxport.exporter.language_models.states import (
     has_states,
     longer_prompt,
     prompt_and_step,
+    require_stated_order,
     states_config,
 )
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
@@ -319,4 +320,5 @@ def kind_of(model: torch.nn.Module) -> Kind:
         sight_of(model)
         kinds_of_tokens(model)
         return VISION if sees_in_genai(model) else VISION_ALONE
+    require_stated_order(model)
     return STATES if has_states(model) else DECODER

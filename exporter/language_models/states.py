@@ -52,6 +52,9 @@ TOTAL = f"1 + {PAST}"
 STATEFUL = "LinearAttentionCacheLayerMixin"
 """Class of transformers that layers with states are derived from."""
 
+INDEXED = "DynamicIndexedLayer"
+"""Class of transformers for layers that keep keys of an indexer."""
+
 LENGTH = 7
 """Tokens of the first example of a prompt."""
 
@@ -77,6 +80,20 @@ def has_states(model: Any) -> bool:
     """Return True for a decoder whose cache has layers of states."""
     mixin = getattr(importlib.import_module(MODULE), STATEFUL, None)
     return mixin is not None and any(isinstance(layer, mixin) for layer in empty_cache(model).layers)
+
+
+def require_stated_order(model: Any) -> None:
+    """Raise NotGenerativeError for a decoder with an indexer: many of its scores are 0, and their order is not stated.
+
+    An indexer shows each token those others that have the highest scores, which are sums of rectified products.
+    """
+    indexed = getattr(importlib.import_module(MODULE), INDEXED, None)
+    if indexed is not None and any(isinstance(layer, indexed) for layer in empty_cache(model).layers):
+        raise NotGenerativeError(
+            f"'{type(model).__name__}' shows each token the others that score highest with an indexer. Several scores "
+            "may be 0, and PyTorch states no order among these, so a package might write other tokens; generate with "
+            "transformers."
+        )
 
 
 def cache_name(cls: Any) -> str:

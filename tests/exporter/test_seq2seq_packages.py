@@ -84,6 +84,11 @@ def test_keys_of_the_source_are_computed_once(tmp_path: Path) -> None:
         list(generator.greedy([[1] * 65], 2))
     with pytest.raises(PackageError, match="66 tokens are more than the context"):
         list(generator.greedy([[1] * 6], 66))
+    for token in (-1, 100):
+        with pytest.raises(PackageError, match=f"{token} is no token of this model, whose tokens are 0 to 99"):
+            list(generator.greedy([[3, token]], 2))
+    with pytest.raises(PackageError, match="-1 is no token of this model"):
+        list(generator.greedy([[3, 4]], 2, start=[-1]))
     with pytest.raises(PackageError, match="the encoder takes input_ids, attention_mask, not audio_features"):
         list(generator.greedy(np.zeros((1, 8, 40), np.float32), 2))
     (folder / SETTINGS_FILE).unlink()

@@ -12,10 +12,11 @@ import pytest
 from fxport import Package, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models import shared_weights
+from fxport.exporter.language_models.generation import NotGenerativeError
 from fxport.exporter.language_models.verdict import verdict
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageError
-from tests.cases.language_models import STATES, model_of
+from tests.cases.language_models import LATENT, STATES, model_of
 from tests.generated import generated, written
 
 transformers = pytest.importorskip("transformers")
@@ -57,6 +58,23 @@ def test_tokens_after_others_are_taken_one_by_one(lfm2: Package) -> None:
     runner.reset()
     parts = [runner.feed(ids[:, :2]), runner.feed(ids[:, 2:])]
     np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-5)
+
+
+def test_tokens_beyond_the_vocabulary_are_refused(lfm2: Package) -> None:
+    """ONNX takes a negative index as counted from the end, and kernels of GPUs take any."""
+    runner = Generator(lfm2.folder, "cpu")
+    for token in (-1, 100):
+        with pytest.raises(PackageError, match=f"{token} is no token of this model, whose tokens are 0 to 99"):
+            list(runner.greedy([[5, token, 7]], 2))
+    assert runner.feed(np.array([[5, 99, 7]])).shape == (1, 3, 100)
+
+
+@pytest.mark.parametrize("kind", ["DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "HYV4ForCausalLM"])
+def test_an_indexer_is_refused_for_what_it_chooses_among_equals(kind: str, tmp_path: Path) -> None:
+    model = model_of(kind, {**LATENT, "head_dim": 8, "index_topk": 4, "index_n_heads": 8, "index_head_dim": 16})
+    with pytest.raises(NotGenerativeError, match="Several scores may be 0, and PyTorch states no order among these"):
+        package(model, tmp_path / "package")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_weights_of_two_graphs_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

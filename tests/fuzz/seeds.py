@@ -74,6 +74,7 @@ PACKAGE = {
         "context_length": 8,
         "eos_token_id": [1],
         "pad_token_id": 0,
+        "vocab_size": 4,
     },
     "search": {"past_present_share_buffer": False},
 }

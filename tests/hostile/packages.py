@@ -59,7 +59,8 @@ TOKENIZER: dict[str, Any] = {
 
 
 def config(**changed: object) -> str:
-    whole = {"decoder": DECODER | changed, "context_length": 8, "eos_token_id": 1, "pad_token_id": 0}
+    tokens = {"eos_token_id": 1, "pad_token_id": 0, "vocab_size": 3}
+    whole = {"decoder": DECODER | changed, "context_length": 8, **tokens}
     return json.dumps({"model": whole, "search": {"past_present_share_buffer": False}})
 
 
