@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ def test_labels_behind_the_first_missing_one_count_for_nothing(reduction: str, t
 def test_a_margin_for_one_label(tmp_path: Path) -> None:
     def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         return multi_margin_loss(model(x), y, p=2, margin=0.5, weight=torch.tensor([1.0, 2.0, 0.5, 1.5]))
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4))
+    assert_teacher_forced(
+        model, optim.SGD(model.parameters(), lr=0.1), loss, DATA, tmp_path, steps=4, dynamic_shapes=ROWS
+    )
+
+
+@pytest.mark.parametrize("op", [torch.cov, torch.corrcoef])
+def test_a_covariance_is_differentiated(op: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    """As variance-invariance-covariance regularization has it: https://arxiv.org/abs/2105.04906."""
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return op(model(x).T).square().sum() + 0 * y.sum()
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4))

@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.faults import RefusedError
 
 OPERATORS = ("cond.CondAutogradOp", "map.MapAutogradOp", "scan.ScanAutogradOp", "while_loop.WhileLoopAutogradOp")
@@ -31,6 +32,11 @@ TWICE = (
 BY_OPERATIONS = (
     "Choose by torch.where in the place of `if`, compute on whole tensors in the place of a loop, or leave out "
     "create_graph."
+)
+
+COUNTED = (
+    "it is differentiated, and PyTorch keeps no number of a turn for that, such as the place of a row: loop by `while` "
+    "with a tensor that counts, or by torch's `map` or `scan` over the rows"
 )
 
 COMPILED = "torch.compile is ignored when called inside torch.export region"
@@ -90,6 +96,8 @@ def _noted(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function, which also keeps what it is differentiated by."""
 
     def run(ctx: Any, *args: Any) -> Any:
+        if any(map(_keeps_numbers, args[:1])):
+            raise LoopError(COUNTED)
         setattr(ctx, OPERANDS, [each for each in args if isinstance(each, Tensor) and each.requires_grad])
         results = forward(ctx, *args)
         for name, branch in zip(WAYS, args[1:], strict=False):
@@ -98,6 +106,16 @@ def _noted(forward: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return run
+
+
+def _keeps_numbers(body: Any) -> bool:
+    """Return True for the body of a scan whose gradient wants a number that each turn makes."""
+    forward = getattr(body, "fw_gm", None)
+    if not isinstance(forward, GraphModule):
+        return False
+    (results,) = forward.graph.output_node().args
+    kept = results[body.n_fw_outputs :]  # type: ignore[index]  # a tuple of nodes
+    return any(each.op != "placeholder" and not isinstance(each.meta.get("val"), Tensor) for each in kept)
 
 
 def _once(backward: Callable[..., Any]) -> Callable[..., Any]:
