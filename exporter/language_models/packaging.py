@@ -176,7 +176,7 @@ def package(
     with (
         twin_of(target, dtype, provider) as twin,
         written_folder(target) as draft,
-        _in_few_bits(model, weights, block, accuracy, packed) as store,
+        _in_few_bits(model, weights, block, accuracy, packed, is_own=source is not None) as store,
     ):
         factors = AdapterInputs() if adapter == "input" else None
         passes = tuple(each for each in (store, PASSES[cache], factors) if each is not None)
@@ -302,13 +302,22 @@ def _scored(
 
 @contextmanager
 def _in_few_bits(
-    model: torch.nn.Module, weights: str | None, block: int, accuracy: str, packed: Mapping[str, Packed]
+    model: torch.nn.Module,
+    weights: str | None,
+    block: int,
+    accuracy: str,
+    packed: Mapping[str, Packed],
+    *,
+    is_own: bool,
 ) -> Iterator[StoreFewBits | None]:
-    """The pass that stores the weights in few bits, while the model computes with the values that they then have."""
+    """The pass that stores the weights in few bits, while the model computes with the values that they then have.
+
+    Where the model is the package's own, and nobody else's, the values before are given up.
+    """
     if packed:  # the model has their values already
         yield StoreFewBits(packed, accuracy)
     elif weights is not None and weights in BITS:
-        with rounded(model, BITS[weights], block) as made:
+        with rounded(model, BITS[weights], block, restore=not is_own) as made:
             yield StoreFewBits(made, accuracy)
     else:
         yield None

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from fxport import Stop, package
 from fxport.diagnostics import Log
+from fxport.exporter.language_models import packaging
+from fxport.exporter.language_models.few_bits import linear_weights
+from fxport.exporter.language_models.folders import Loaded
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.ort_runner.package_config import PackageError
 from tests.cases.language_models import MODELS, model_of
@@ -103,6 +107,34 @@ def test_a_weight_of_another_shape_is_told_by_its_name(folder: Path) -> None:
         "'model.layers.*.mlp.up_proj.weight' of the model and of the checkpoint do not fit. The model's is [64, 32]; "
         "'model.layers.1.mlp.up_proj.weight' is [3, 3]."
     )
+
+
+def test_values_before_rounding_are_kept_of_a_callers_model_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a folder is nobody else's: the memory of its weights is free before the export."""
+    held: list[StorageWeakRef] = []
+    load, export = packaging.model_of, packaging._exported
+
+    def loaded(*args: Any, **kwargs: Any) -> Loaded:
+        found = load(*args, **kwargs)
+        held.extend(StorageWeakRef(each.untyped_storage()) for each in linear_weights(found.model).values())
+        return found
+
+    def exported(*args: Any) -> Any:
+        freed.append([each.expired() for each in held])
+        return export(*args)
+
+    freed: list[list[bool]] = []
+    monkeypatch.setattr(packaging, "model_of", loaded)
+    monkeypatch.setattr(packaging, "_exported", exported)
+    package(folder, folder.parent / "package", weights="int4", steps=1)
+    assert len(freed[0]) == 15
+    assert all(freed[0])
+    model = model_of(*MODELS["Llama"])
+    before = model.lm_head.weight.clone()
+    package(model, folder.parent / "other", weights="int4", steps=1)
+    assert torch.equal(model.lm_head.weight, before)
 
 
 def test_a_model_that_gives_nan_is_not_blamed_on_the_package(tmp_path: Path) -> None:
