@@ -160,7 +160,7 @@ def _encoder(model: Any) -> Example:
 
 
 def _decoder(model: Any) -> Example:
-    cls, size = type(model), int(model.config.hidden_size)
+    cls = type(model)
 
     def step(
         self: Any,
@@ -189,13 +189,15 @@ def _decoder(model: Any) -> Example:
     pair = empty_pair()
     try:
         with torch.no_grad():
-            read = {**_mask_of(given), "encoder_outputs": _encoded(model, given)}
+            encoded = _encoded(model, given)
+            read = {**_mask_of(given), "encoder_outputs": encoded}
             model(**read, decoder_input_ids=token_ids(model, batch, past), past_key_values=pair, use_cache=True)
     except UNFIT as error:
         raise NotGenerativeError(
             f"'{type(model).__name__}' does not run on {past} tokens in eager PyTorch: {error_line(error)}; correct "
             "its configuration."
         ) from error
+    size = encoded.last_hidden_state.shape[-1]
     require_full(model, pair.self_attention_cache, batch, past)
     require_full(model, pair.cross_attention_cache, batch, pair.cross_attention_cache.layers[0].keys.shape[2])
     kwargs: dict[str, Any] = {
@@ -233,7 +235,7 @@ def seq2seq_config(model: Any, graphs: Mapping[str, ir.Graph]) -> dict[str, Any]
     }
     found["type"] = GENAI_TYPES.get(model.config.model_type, OWN_TYPE)
     if by_text:
-        found["encoder"]["context_length"] = context_of(model.config, SOURCE_CONTEXTS)
+        found["encoder"]["context_length"] = context_of(getattr(model.config, "encoder", model.config), SOURCE_CONTEXTS)
     else:
         found["encoder"]["outputs"][HIDDEN] = HIDDEN
         found["encoder"] |= {name: decoder[name] for name in SIZES}

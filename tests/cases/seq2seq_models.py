@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cases.language_models import model_of
+from tests.cases.language_models import WINDOWED, model_of
 
 TOKENS = {"vocab_size": 100, "pad_token_id": 0, "eos_token_id": 99, "decoder_start_token_id": 2}
 T5 = {**TOKENS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
@@ -40,6 +40,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Pegasus": ("PegasusForConditionalGeneration", BART),
     "M2M100": ("M2M100ForConditionalGeneration", BART),
     "Blenderbot": ("BlenderbotForConditionalGeneration", BART),
+    "T5Gemma": ("T5GemmaForConditionalGeneration", {**TOKENS, "encoder": WINDOWED, "decoder": WINDOWED}),
     "Whisper": ("WhisperForConditionalGeneration", WHISPER),
 }
 """Model class and config, by family."""
