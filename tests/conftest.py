@@ -10,6 +10,7 @@ import gc
 import logging
 import math
 import os
+import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -115,3 +116,13 @@ def real_processes() -> Iterator[None]:
     """Have each process of the test started by itself: by no server, see tests/process_server.py."""
     with process_server.switched_off():
         yield
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C end the processes of the test: a suite in the background ignores it, and so would they."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

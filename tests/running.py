@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes  # noqa: F401  # names bfloat16 and float8 for NumPy
@@ -29,13 +30,20 @@ def run_exported(model: torch.nn.Module, cases: Sequence[tuple[Any, ...]], **opt
 
 
 def session_of(program: OnnxProgram) -> onnxruntime.InferenceSession:
-    """A session of the checked model on the CPU. The check infers every shape and holds it against the declared one."""
-    proto = ir.to_proto(program.model)
-    onnx.checker.check_model(proto, full_check=True)
+    """A session of the checked model on the CPU. The check infers every shape and holds it against the declared one.
+
+    A model of the same bytes as the last one was checked then, and has its session.
+    """
+    return _session_of(ir.to_proto(program.model).SerializeToString())
+
+
+@lru_cache(maxsize=1)
+def _session_of(model: bytes) -> onnxruntime.InferenceSession:
+    onnx.checker.check_model(model, full_check=True)
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 3
     settings.intra_op_num_threads = 1  # small models; the tests run side by side
-    return onnxruntime.InferenceSession(proto.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
 
 
 def run_session(

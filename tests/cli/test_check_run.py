@@ -184,6 +184,7 @@ def test_only_what_has_changed_is_run_again(project: Path, first: subprocess.Com
     assert {name for name, (_, unchanged) in rows.items() if unchanged} == {"sound"}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subprocess.CompletedProcess[str]) -> None:
     (project / "child.pid").unlink(missing_ok=True)
     text = MANIFEST.replace("time_limit = 3\n", "time_limit = 500\n")
@@ -195,7 +196,6 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("[1/2] sound: passed")

@@ -197,6 +197,7 @@ class Slow(nn.Module):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent by other means there")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_reported_and_leaves_no_file(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     arguments = ["export", "slow.py:Slow", "--input", "x=2", "--sarif", "log.sarif"]
@@ -204,7 +205,6 @@ def test_ctrl_c_is_reported_and_leaves_no_file(folder: Path) -> None:
         [sys.executable, "-m", "fxport", *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "inside\n"
