@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType, FunctionType, ModuleType
 
 
@@ -48,11 +48,17 @@ def within(code: CodeType) -> Iterator[CodeType]:
             yield from within(each)
 
 
-def functions_of(code: CodeType) -> list[FunctionType]:
-    """Return the functions that run a code object."""
-    return _also_frozen(
-        lambda: [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]
-    )
+def functions_of(codes: Collection[CodeType]) -> dict[int, list[FunctionType]]:
+    """Return the functions that run each of these code objects, by the identity of the code: one search for all."""
+    found: dict[int, list[FunctionType]] = {id(code): [] for code in codes}
+    referrers = gc.get_referrers(*codes) if codes else []
+    for each in referrers:
+        if isinstance(each, FunctionType) and id(each.__code__) in found:
+            found[id(each.__code__)].append(each)
+    if not all(found.values()) and gc.get_freeze_count():
+        gc.unfreeze()
+        return functions_of(codes)
+    return found
 
 
 def _also_frozen(find: Callable[[], list[FunctionType]]) -> list[FunctionType]:

@@ -250,10 +250,12 @@ class _Known:
         self, codes: Collection[CodeType], reached: Mapping[CodeType, Sequence[FunctionType]]
     ) -> Iterator[tuple[CodeType, Sequence[FunctionType]]]:
         """Yield each code with the functions that have it: those reached, or else those that anything holds."""
+        held = self._functions
+        wanted = [code for code in codes if not reached.get(code) and not held.get(id(code), (code, []))[1]]
+        found = functions_of(wanted)
+        held.update((id(code), (code, found[id(code)])) for code in wanted)
         for code in codes:
-            if not reached.get(code) and not self._functions.get(id(code), (code, []))[1]:
-                self._functions[id(code)] = code, functions_of(code)
-            yield code, reached.get(code) or self._functions[id(code)][1]
+            yield code, reached.get(code) or held[id(code)][1]
 
     def _maker_of(self, code: CodeType) -> CodeType | None:
         if id(code) not in self._makers:

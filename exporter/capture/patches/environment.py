@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from types import MethodType, ModuleType
 from typing import Any
 from unittest import mock
@@ -216,13 +217,12 @@ def replaced_everywhere(owners: Iterable[ModuleType], others: Mapping[Any, Any])
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for variables in map(vars, owners):
         values = variables.values()
-        if known.isdisjoint(map(id, values)) and not (has_methods and MethodType in map(type, values)):
-            continue  # as nearly all have none, and this is found in no time
-        before = {
-            name: value
-            for name, value in variables.items()
-            if id(value) in known or (type(value) is MethodType and value in others)  # each look at one makes another
-        }
+        before: dict[str, Any] = {}
+        if not known.isdisjoint(map(id, values)):  # nearly all have none, and this is found in no time
+            before = dict(compress(variables.items(), map(known.__contains__, map(id, values))))
+        if has_methods and MethodType in map(type, values):  # each look at one makes another
+            methods = {name: value for name, value in variables.items() if type(value) is MethodType}
+            before |= {name: value for name, value in methods.items() if value in others}
         if before:
             variables.update({name: others[value] for name, value in before.items()})
             changed.append((variables, before))

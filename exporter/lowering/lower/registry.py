@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -112,9 +113,14 @@ def registered(table: Mapping[Any, Lowering]) -> dict[Any, Lowering]:
     for target in [each for each in table if isinstance(each, str)]:
         entry = ops.pop(target)
         if (op := _op_of_name(target)) is not None:
-            check_signature(op, entry.function)
+            _check_once(op, entry.function)
             ops[op] = known.setdefault(id(entry), _with_ops(entry))
     return ops
+
+
+@cache  # of the table's own entries, which stay
+def _check_once(op: OpOverload, function: Callable[..., Any]) -> None:
+    check_signature(op, function)
 
 
 def _with_ops(entry: Lowering) -> Lowering:
