@@ -148,6 +148,12 @@ def langevin_steps(net: nn.Module, x: Tensor) -> Tensor:
     return x
 
 
+def step_on_a_mean(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Joins inputs of one dimension in a loss; what is learnt of them in one trace is there in the next."""
+    weight = net[0].weight  # type: ignore[index]  # it is a sequence
+    return weight - 0.1 * grad(lambda w: ((x @ w.t() - y) ** 2).mean())(weight)
+
+
 ROWS = {
     "force field": Row(force_field, (t(5, 3),), (None,)),
     "force by autograd.grad": Row(force_by_autograd, (t(5, 3),), (N,)),
@@ -162,6 +168,7 @@ ROWS = {
     "hessian-vector product": Row(hessian_vector_product, (t(4, 3), t(4, 3, seed=1)), (N, N)),
     "hessian-vector product in reverse": Row(hessian_vector_product_in_reverse, (t(4, 3), t(4, 3, seed=1)), (N, N)),
     "vector-jacobian product": Row(vector_jacobian_product, (t(4, 3), t(4, 1)), (N, N)),
+    "a step on a mean": Row(step_on_a_mean, (t(5, 3), t(5, 8)), (N, N)),
     "an ensemble": Row(ensemble, (t(5, 3),), (N,), lambda: nn.ModuleList(mlp() for _ in range(3))),
     "vmap of a module": Row(vmap_of_a_module, (t(5, 3),), (N,)),
     "gradients of each sample": Row(gradients_per_sample, (t(4, 3), t(4, 1)), (N, N)),

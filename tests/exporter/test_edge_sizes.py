@@ -19,6 +19,7 @@ from fxport.exporter.validation.adversarial import BY_DEFAULT, HARD, NUMBERS
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.validation.validated import export_and_validate
 from fxport.fx_passes.program import Condition
+from tests.running import assert_same, run_exported
 
 X = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
 BOTH = {"x": {0: "rows", 1: "columns"}}
@@ -121,6 +122,25 @@ def test_a_static_model_has_no_other_sizes() -> None:
 def test_without_time_there_are_the_example_and_one_other_size() -> None:
     program = export(Scaled(), (X,), dynamic_shapes=BOTH)
     assert [case.label for case in cases(Scaled(), (X,), {}, program, Log())] == ["sample", "resized"]
+
+
+class ShiftedRight(nn.Module):
+    """Labels as the inputs of a decoder: what is written to is of no, one, or several columns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros_like(x)
+        y[:, 1:] = x[:, :-1].clone()
+        y[:, 0] = 2.0
+        return y
+
+
+def test_writes_to_a_part_limit_no_size() -> None:
+    log = Log()
+    calls = [(torch.randn(2, n),) for n in (5, 1, 2, 3, 8)]
+    found = run_exported(ShiftedRight(), calls, dynamic_shapes=({1: "n"},), log=log)
+    for got, call in zip(found, calls, strict=True):
+        assert_same(got, [ShiftedRight()(*call)])
+    assert not log.findings
 
 
 class Limited(nn.Module):

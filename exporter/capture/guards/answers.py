@@ -158,8 +158,8 @@ LARGE: tuple[Callable[[int], Sequence[sympy.Integer]], ...] = (
 SEVERAL: Mapping[type, bool] = {sympy.Eq: False, sympy.StrictGreaterThan: True, sympy.StrictLessThan: True}
 """Truth of such a condition for several: `n == 1`, `n > 1`, `1 < n`."""
 
-FEW = (sympy.StrictLessThan, sympy.Eq, sympy.Ne)
-"""Conditions that tell sizes of 0 or 1 from others: `numel < 2`, `n == 1`, `stride != 1`."""
+FEW = (sympy.StrictLessThan, sympy.StrictGreaterThan, sympy.Eq, sympy.Ne)
+"""Conditions that tell sizes of 0 or 1 from others: `numel < 2`, `n > 1`, `n == 1`, `stride != 1`."""
 
 
 def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:

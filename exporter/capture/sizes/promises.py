@@ -88,7 +88,8 @@ def _make_equal(env: ShapeEnv, named: Sequence[Request]) -> None:
         symbol = env.source_to_var.get(request.source)
         if isinstance(symbol, sympy.Symbol):
             kept = first.setdefault(request.name, symbol)
-            if kept != symbol and env.var_to_range[kept] == env.var_to_range[symbol] and symbol not in env.replacements:
+            known = kept in env.replacements or symbol in env.replacements  # as in a second trace of the same sizes
+            if kept != symbol and env.var_to_range[kept] == env.var_to_range[symbol] and not known:
                 env._set_replacement(symbol, kept, "dimensions of one name")
 
 
