@@ -213,48 +213,6 @@ def level_of_state(model: nn.Module, options: Options) -> Level:
     return level
 
 
-class Ring(nn.Module):
-    """Writes its states in turn, so that only several calls after each other give something else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("states", torch.zeros(4, 3))
-        self.at = 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.states[self.at] = x.mean((0, 1))
-        self.at = (self.at + 1) % 4
-        return self.states.mean(0)
-
-
-class Clearing(nn.Module):
-    """Begins anew with every fourth call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("total", torch.zeros(3))
-        self.calls = 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        if self.calls % 4 == 0:
-            self.total.zero_()
-        self.total += x.mean((0, 1))
-        return self.total * 1
-
-
-class Exchanging(nn.Module):
-    """Exchanges two of its layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.one, self.other = self.other, self.one
-        return self.one(x)
-
-
 @pytest.mark.parametrize(
     ("build", "level"),
     [
@@ -264,9 +222,6 @@ class Exchanging(nn.Module):
         (GrowingMean, Level.WARNING),
         (TurningRound, Level.WARNING),
         (FailingAfterwards, Level.WARNING),
-        (Ring, Level.WARNING),
-        (Clearing, Level.WARNING),
-        (Exchanging, Level.WARNING),
         (Counting, Level.NOTE),
     ],
 )

@@ -21,6 +21,7 @@ from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import is_same
+from fxport.exporter.capture.self_check.counts import decides_at_a_number
 from fxport.exporter.capture.self_check.inputs import Call, drawn
 from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.rehearsal import alike
@@ -92,7 +93,7 @@ def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
             taken = _result(module, other, tensors) is not None
             if taken and not _alike(first, _result(module, call, tensors)):
                 return Weight.MATTERS
-    if _is_frozen_otherwise(module, call, program, names):
+    if _is_frozen_otherwise(module, call, program, names) or _decides_later(module, call, names, tensors):
         return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
 
@@ -121,6 +122,23 @@ def _is_frozen_otherwise(module: Module, call: Call, program: Program, names: Co
             if not _alike(want, found):
                 return True
     return False
+
+
+def _decides_later(module: Module, call: Call, names: Collection[str | None], tensors: Sequence[Tensor]) -> bool:
+    """Return whether a number that calls count decides on results where it comes to one that is named."""
+    with _given_back(module, names):
+        state = Snapshot.of({"": module})
+        if _result(module, call, ()) is None:
+            return False
+        after = state.anew()
+        want = _result(module, call, tensors)
+        after.restore()
+
+        def differs() -> bool:
+            found = _result(module, call, tensors)
+            return want is not None and found is not None and not _alike(want, found)
+
+        return decides_at_a_number(state, differs)
 
 
 def _is_of(module: Module, name: str) -> bool:

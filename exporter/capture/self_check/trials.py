@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import sympy
@@ -32,6 +32,7 @@ from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.self_check.counts import numbers_in
 from fxport.exporter.capture.self_check.running import Recorder, prepared, written_to
 from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.rehearsal import alike
@@ -127,7 +128,7 @@ class _Trials:
         compared: Sequence[Place | None],
     ) -> None:
         self.program, self.module, self.handling, self.compared = program, request.model, handling, compared
-        self.named = {abs(int(each)) for one in functions if _is_looked_at(one) for each in _numbers(one.__code__)}
+        self.named = {abs(int(each)) for one in functions if _is_looked_at(one) for each in numbers_in(one.__code__)}
         """The whole numbers in the code that catches errors, or reads how tensors lie in memory."""
         self.call = (request.args, dict(request.kwargs))
         self.prepared = prepared(program)
@@ -253,12 +254,3 @@ class _Trials:
 
 def _is_looked_at(function: FunctionType) -> bool:
     return handles(function) or layout_read_by(function) is not None
-
-
-def _numbers(code: CodeType) -> Iterator[float]:
-    """Yield the numbers in a code, and in those of the functions within it."""
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _numbers(each)
-        elif isinstance(each, (int, float)) and not isinstance(each, bool) and abs(each) <= LARGEST:
-            yield each
