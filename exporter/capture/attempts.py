@@ -13,7 +13,7 @@ from torch.fx.experimental import _config as shape_config
 
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.contexts import post_dispatch_contexts, pre_dispatch_contexts, within
-from fxport.exporter.capture.control_flow.escaped import require_given
+from fxport.exporter.capture.control_flow.escaped import LENDING, constants_owned, require_given
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
 from fxport.exporter.capture.control_flow.replaced import replaced_unwritten
 from fxport.exporter.capture.failures import asks_for_values
@@ -110,7 +110,9 @@ def _exported(
     try:
         caught = caught_errors(state.functions(), observed.caught)
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten(), caught:
-            return require_given(trace(), partial(_has_fakes, state))
+            exported = require_given(trace(), partial(_has_fakes, state))
+            is_shared = any(isinstance(each.holder.owner, LENDING) for each in state.changes())
+            return constants_owned(exported) if is_shared else exported
     except Exception as error:
         if any(is_about_gradients(str(each)) for each in causes_of(error)):
             observed.ungraded.append(error)

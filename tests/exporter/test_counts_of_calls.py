@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fxport import export
+from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, rules
+from tests.running import assert_same, run_session, session_of
 
 
 class Ring(nn.Module):
@@ -114,3 +116,58 @@ def test_later_calls_tell_how_grave_it_is(build: Callable[[], nn.Module], level:
     assert {each.level for each in log.findings if each.rule is rules.PYTHON_STATE_BAKED} == {level}
     assert {name: vars(model)[name] for name in before} == before
     assert all(not buffer.any() for buffer in model.buffers())
+
+
+class Lending(nn.Module):
+    """Writes to an array of NumPy that a tensor shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = np.zeros(3, dtype=np.float32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps += 1
+        steps = torch.from_numpy(self.steps)
+        return x * steps if x.sum() > 0 else x - steps
+
+
+def test_a_shared_array_has_what_the_first_call_finds() -> None:
+    log, model = Log(), Lending()
+    program = export(model, torch.ones(3), log=log)
+    assert not model.steps.any()
+    assert {each.level for each in log.findings if each.rule is rules.PYTHON_STATE_BAKED} == {Level.WARNING}
+    session = session_of(program)
+    for sign in (1.0, -1.0):
+        x = torch.full((3,), sign)
+        assert_same(run_session(session, program, (x,)), [Lending()(x)])
+
+
+class MakingAnother(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.layer = nn.Linear(3, 3)
+        return self.layer(x)
+
+
+class LeavingOut(MakingAnother):
+    def forward(self, x: Tensor) -> Tensor:
+        if self.layer is None:
+            return x
+        y = self.layer(x)
+        self.layer = None
+        return y
+
+
+def test_a_new_layer_in_the_place_of_another_is_refused() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(MakingAnother(), torch.ones(1, 3))
+    assert [each.rule for each in caught.value.log.findings if each.level is Level.ERROR] == [rules.LAYER_MADE]
+
+
+def test_a_layer_that_is_left_out_from_then_on_is_told() -> None:
+    log = Log()
+    export(LeavingOut(), torch.ones(1, 3), log=log)
+    assert {each.level for each in log.findings if each.rule is rules.PYTHON_STATE_BAKED} == {Level.WARNING}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fxport import Log, export
-from fxport.diagnostics import rules
+from fxport.diagnostics import Level, rules
 from fxport.exporter.capture.arguments.strides import laid_out_as
 from tests.running import run_session, session_of
 
@@ -96,6 +96,34 @@ def test_other_sizes_lie_in_memory_as_the_example_does() -> None:
     torch.testing.assert_close(got, x * 3)
 
 
+class Writing(nn.Module):
+    """Writes to a view of the input, or to a copy."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y.reshape(-1)[0] = 7.0
+        return y
+
+
+class Drawing(nn.Module):
+    """Draws random numbers, in the order of memory, and asks for strides."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.randn_like(x) + x if x.is_contiguous() else x + torch.randn_like(x)
+
+
+def test_writes_that_depend_on_strides_are_told() -> None:
+    log = Log()
+    export(Writing(), (LAYOUTS["transposed"](),), log=log)
+    assert [each.rule for each in log.findings if each.level is Level.WARNING] == [rules.ENVIRONMENT_BAKED]
+
+
+def test_random_numbers_are_not_compared() -> None:
+    log = Log()
+    export(Drawing(), (LAYOUTS["transposed"](),), log=log)
+    assert rules.ENVIRONMENT_BAKED not in [each.rule for each in log.findings]
+
+
 class Flattening(nn.Module):
     """Asks about an image in channels_last, which is contiguous once it is one pixel."""
 
@@ -118,11 +146,17 @@ STRIDED: Mapping[str, Callable[[], Tensor]] = {
     "one channel": lambda: torch.randn(2, 1, 4, 5).to(memory_format=torch.channels_last),
     "a part of each row": lambda: torch.randn(3, 8)[:, 2:5],
     "every second row of a transposed tensor": lambda: torch.randn(5, 4, 6).permute(2, 0, 1)[::2],
+    "every second of an odd number": lambda: torch.randn(3, 9)[:, ::2],
+    "behind others": lambda: torch.randn(5, 4)[2:],
     "conjugated": lambda: torch.randn(3, 4, dtype=torch.complex64).T.conj(),
     "windows": lambda: torch.randn(9).unfold(0, 3, 1),
     "empty": lambda: torch.randn(4, 0).T,
     "a number": lambda: torch.tensor(1.0),
 }
+
+
+WITHOUT = ("windows", "conjugated", "empty")
+"""Layouts that copies do not have."""
 
 
 @pytest.mark.parametrize("layout", STRIDED)
@@ -131,7 +165,7 @@ def test_copies_have_the_strides_of_the_example(layout: str) -> None:
     copy = laid_out_as(x, x.clone())
     assert torch.equal(copy, x)
     assert copy.untyped_storage().data_ptr() != x.untyped_storage().data_ptr() or not x.numel()
-    assert copy.stride() == x.stride() or layout == "windows"
+    assert (copy.stride(), copy.storage_offset()) == (x.stride(), x.storage_offset()) or layout in WITHOUT
 
 
 def test_other_sizes_have_gaps_like_those_of_the_example() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -9,22 +11,53 @@ from torch import Tensor
 def laid_out_as(example: Tensor, values: Tensor) -> Tensor:
     """Return values, of as many axes as the example, whose axes follow each other in memory as those of the example do.
 
-    Gaps, as those of `x[:, ::2]`, are as large as they are in the example, in relation to the axes within them, and an
-    axis that is expanded is so here. Where axes overlap otherwise, the values are returned as they are.
+    Gaps, as those of `x[:, ::2]`, are as large as they are in the example, in relation to the axes within them, an axis
+    that is expanded is so here, and so is the place in memory at which a part begins. Where axes overlap otherwise,
+    the values are returned as they are.
     """
     is_plain = type(example) is Tensor and example.layout is torch.strided and not (values.is_conj() or values.is_neg())
-    if not is_plain or example.is_contiguous() or not values.numel():
+    if not is_plain or lies_as_onnx_has_it(example) or not values.numel():
         return values
     strides, sizes = [0] * example.dim(), values.shape
-    within, now = 1, 1  # how far the inner axes reach
+    before, now = Reach(), Reach()
     for axis in sorted(range(example.dim()), key=lambda axis: (example.stride(axis), example.shape[axis])):
         step, size = example.stride(axis), example.shape[axis]
         if step == 0:
             values = values.narrow(axis, 0, 1)
             continue
-        if size > 1 and step < within:
+        if size > 1 and step < before.last:
             return values
-        strides[axis] = -(-step * now // within)
-        within, now = max(within, step * size), max(now, strides[axis] * values.shape[axis])
-    laid_out = torch.empty_strided(values.shape, strides, dtype=values.dtype, device=values.device).copy_(values)
+        strides[axis] = now.step_like(before, step)
+        before, now = before.over(step, size), now.over(strides[axis], values.shape[axis])
+    offset = example.storage_offset()
+    memory = torch.zeros(offset + now.last, dtype=values.dtype, device=values.device)
+    laid_out = memory.as_strided(values.shape, strides, offset).copy_(values)
     return laid_out.expand(sizes)
+
+
+def lies_as_onnx_has_it(value: Tensor) -> bool:
+    """Return whether a tensor is contiguous, and begins where its memory does."""
+    return value.is_contiguous() and not value.storage_offset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far some axes of a tensor reach in memory.
+
+    Attributes:
+        last: The elements from the first to the last, and one.
+        whole: The same with the gap behind the last.
+    """
+
+    last: int = 1
+    whole: int = 1
+
+    def over(self, step: int, size: int) -> Reach:
+        """Return the reach with one more axis."""
+        return Reach(max(self.last, step * (size - 1) + self.last), max(self.whole, step * size))
+
+    def step_like(self, other: Reach, step: int) -> int:
+        """Return the step over these axes that is to them what a step is to those of another tensor."""
+        if step % other.whole == 0:
+            return step // other.whole * self.whole
+        return -(-step * self.last // other.last)

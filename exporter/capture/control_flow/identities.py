@@ -31,7 +31,8 @@ from fxport.exporter.capture.patches.kinds import is_kind, type_of
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 from fxport.exporter.capture.rewritten import note_rewritten
 
-IS_OP, MATCH_CLASS = dis.opmap["IS_OP"], dis.opmap["MATCH_CLASS"]
+IS_OP, MATCH_CLASS, LOAD_CONST = (dis.opmap[name] for name in ("IS_OP", "MATCH_CLASS", "LOAD_CONST"))
+LOAD_SMALL_INT = dis.opmap.get("LOAD_SMALL_INT")  # Python 3.14 has it
 
 WITHIN = "a pattern asks for a truth value, which only data tells, within another value"
 BY_IF = "Ask for it by `if`, or match it alone: `match flag: case True: ...`."
@@ -50,8 +51,18 @@ def may_ask_identity(code: CodeType) -> bool:
         return True
     if not CHOOSING.isdisjoint(code.co_names) and may_compare_identity(code):
         return True
-    names_one = any(isinstance(each, int) for each in code.co_consts)  # a truth value, or a number
-    return (names_one and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))
+    names_truth = any(each is True or each is False for each in code.co_consts)
+    asks = IS_OP in operations and (names_truth or _asks_for_a_number(code))
+    return asks or any(map(may_ask_identity, _inner(code)))
+
+
+def _asks_for_a_number(code: CodeType) -> bool:
+    """Return whether code asks if a value is a whole number that stands there."""
+    pairs = [*zip(code.co_code[::2], code.co_code[1::2], strict=True)]
+    return any(
+        operation == IS_OP and (loads == LOAD_SMALL_INT or (loads == LOAD_CONST and type(code.co_consts[which]) is int))
+        for (loads, which), (operation, _) in pairwise(pairs)
+    )
 
 
 def may_compare_identity(code: CodeType) -> bool:
@@ -87,7 +98,7 @@ class _Identities(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        other = node.comparators[0]
+        other = _folded(node.comparators[0])
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not isinstance(other, ast.Constant):
             same = call("is_same", node.left, other)
             return self.told(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
@@ -116,6 +127,14 @@ class _Identities(ast.NodeTransformer):
             return node
         self.found = True
         return placed(ast.MatchClass(step("IsTrue" if node.value else "IsFalse"), [], [], []), node)
+
+
+def _folded(node: ast.expr) -> ast.expr:
+    """Return `-1` as the constant that it becomes."""
+    if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.USub):
+        return node
+    number = node.operand.value if isinstance(node.operand, ast.Constant) else None
+    return placed(ast.Constant(-number), node) if type(number) is int else node
 
 
 def is_truth(value: Any, truth: bool) -> Any:

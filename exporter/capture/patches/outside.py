@@ -128,11 +128,14 @@ class Effects:
             self.seen.setdefault((effect.rule, effect.name), effect)
 
     def effect_of_exchange(self, change: Change) -> Effect | None:
-        """Return what is told of a layer of the model that stands in the place of another one."""
-        if change.holder.kind is not MEMBERS or not isinstance(change.after, torch.nn.Module):
+        """Return what is told of a layer in whose place stands another one of the model, or none."""
+        if change.holder.kind is not MEMBERS or not isinstance(change.before, torch.nn.Module):
             return None
-        is_known = change.before is not MISSING and change.after in self.modules
-        return _baked(change.name, "another layer", change.holder, change.key) if is_known else None
+        known = {
+            id(vars(each.owner)) for each, _ in self.state.held if each.kind is MEMBERS
+        }  # PyTorch's proxies have it
+        is_new = isinstance(change.after, torch.nn.Module) and id(vars(change.after)) not in known
+        return None if is_new else _baked(change.name, "another layer", change.holder, change.key)
 
     def effect_of_first(self, change: Change) -> Effect | None:
         """Return what is told of an attribute or a buffer that was not there, if code may ask whether it is."""

@@ -6,10 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.strides import laid_out_as, lies_as_onnx_has_it
 from fxport.exporter.capture.eager import called, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
@@ -19,36 +23,54 @@ from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.sizes.rehearsal import alike
+from fxport.fx_passes.randomness import draws_numbers
 
 
-def report_layouts(request: CaptureRequest, observed: Observed, log: Log) -> None:
+def report_layouts(request: CaptureRequest, observed: Observed, exported: ExportedProgram, log: Log) -> None:
     """Report FXP1029 if the model gives something else once the tensors of the example are made contiguous.
 
-    Only functions of the user's that read how tensors lie in memory, or catch errors, may do so.
+    Only a model may do so that reads how tensors lie in memory, catches errors, or writes to tensors: to a view of
+    another one, or to a copy. Random numbers are drawn in the order of memory, so one that draws any is not compared.
+    Nor is one whose inputs overlap, of which there are no copies: it is told if it reads anything.
     """
     model, call = request.model, (request.args, dict(request.kwargs))
     strided = [leaf for leaf in leaves_of(arguments_of(model, *call)) if _is_strided(leaf.value)]
-    if not strided:
+    if not strided or draws_numbers(exported.graph_module):
         return
     functions = [*observed.effects.state.functions()]
     reads = [place for each in functions if (place := layout_read_by(each)) is not None]
-    held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves(call))
-    if not (reads or any(map(handles, functions))) or any(
-        isinstance(each, Tensor) and has_no_values(each) for each in held
-    ):
+    if not (reads or any(map(handles, functions)) or _writes(exported.graph_module)):
         return
-    if not _same(_results(model, call), _results(model, pytree.tree_map_only(Tensor, _contiguous, call))):
+    held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves(call))
+    if any(isinstance(each, Tensor) and has_no_values(each) for each in held):
+        return
+    if not all(_has_copies(leaf.value) for leaf in strided):
+        is_same = not reads
+    else:
+        is_same = _same(_results(model, call), _results(model, pytree.tree_map_only(Tensor, _contiguous, call)))
+    if not is_same:
         names = ", ".join(leaf.path for leaf in strided)
         at = reads[0] if reads else place_of_module(model)
         log.report(rules.ENVIRONMENT_BAKED, at=at, name=f"the strides of {names}")
 
 
+def _has_copies(value: Tensor) -> bool:
+    copy = laid_out_as(value, value.detach().clone())
+    return copy.stride() == value.stride() and copy.storage_offset() == value.storage_offset()
+
+
+def _writes(gm: GraphModule) -> bool:
+    graphs = [each for each in gm.modules() if isinstance(each, GraphModule)]
+    targets = {node.target for each in graphs for node in each.graph.nodes}
+    return any(isinstance(target, OpOverload) and target._schema.is_mutable for target in targets)
+
+
 def _is_strided(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_contiguous()
+    return isinstance(value, Tensor) and value.layout is torch.strided and not lies_as_onnx_has_it(value)
 
 
 def _contiguous(value: Tensor) -> Tensor:
-    return value.contiguous() if _is_strided(value) else value
+    return value.clone(memory_format=torch.contiguous_format) if _is_strided(value) else value
 
 
 def _results(model: torch.nn.Module, call: tuple[Any, Any]) -> list[Any] | None:

@@ -53,12 +53,14 @@ def maxima(
 
     Where a window holds a NaN, PyTorch gives NaN and ONNX Runtime the largest number. Integers that ONNX's MaxPool does
     not take are pooled as DOUBLE, which is exact up to 2**53. Where nobody reads the indices, its pool of FLOAT
-    begins with the lowest number, and gives that for a window of infinities: of halves, it doubles to -inf.
+    begins with the lowest number, and gives that for a window of infinities: of halves, it doubles to -inf. Indices
+    are those of a pool of their own: of the smallest numbers, halves are equal.
     """
     if x.dtype != FLOAT or _is_bounded_below(x):
         return _pooled(op, x, kernel, stride, padding, dilation, ceil_mode, outputs)
     halves = op.typed(op.Mul(x, 0.5), op.sizes(x))
-    y, *places = _pooled(op, halves, kernel, stride, padding, dilation, ceil_mode, outputs)
+    (y,) = _pooled(op, halves, kernel, stride, padding, dilation, ceil_mode, 1)
+    places = _pooled(op, x, kernel, stride, padding, dilation, ceil_mode, 2)[1:] if outputs == 2 else ()
     return (op.Mul(y, 2.0), *places)
 
 
