@@ -42,7 +42,7 @@ def lies_as_onnx_has_it(value: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far some axes of a tensor reach in memory.
+    """The reach of some axes of a tensor in memory.
 
     Attributes:
         last: The elements from the first to the last, and one.
