@@ -214,7 +214,7 @@ def _capture_once(
     report_numbers(captured, told)
     given_up = [(place_of_exception(each), reason_of(each, model)) for each in observed.given_up]
     compared = compared_at_sizes(captured, request, observed, given_up)
-    report_layouts(request, observed, exported, told)
+    report_layouts(request, observed, captured, told)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, form_of, leaves_of
 from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.arguments.strides import laid_out_as
 from fxport.exporter.capture.sizes.values import deciding
 from fxport.exporter.validation.graph_numbers import GraphNumbers, numbers_of
 from fxport.fx_passes.program import Program
@@ -211,8 +212,9 @@ def adversarial(
 
 
 def _with(leaves: Sequence[Any], spec: pytree.TreeSpec, changed: Mapping[int, Tensor]) -> tuple[Any, Any]:
-    """The call with some of its leaves changed."""
-    return refitted(pytree.tree_unflatten([changed.get(place, leaf) for place, leaf in enumerate(leaves)], spec))
+    """The call with some of its leaves changed, which lie in memory as they did."""
+    fresh = {place: laid_out_as(leaves[place], new) for place, new in changed.items()}
+    return refitted(pytree.tree_unflatten([fresh.get(place, leaf) for place, leaf in enumerate(leaves)], spec))
 
 
 def _is_plain(leaf: Any) -> bool:

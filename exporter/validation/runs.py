@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.padded import as_padded
+from fxport.exporter.capture.arguments.strides import laid_out_as
 from fxport.exporter.capture.eager import called
 from fxport.exporter.capture.float64 import wide_types
 from fxport.exporter.capture.patches.attention import no_fast_path
@@ -106,6 +107,13 @@ def refed(
     paths = [leaf.path for leaf in leaves_of(arguments)]
     leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
     fresh = [
-        as_value(inputs[names[path]], leaf) if path in names else leaf for path, leaf in zip(paths, leaves, strict=True)
+        _as_given(inputs[names[path]], leaf) if path in names else leaf
+        for path, leaf in zip(paths, leaves, strict=True)
     ]
     return pytree.tree_unflatten(fresh, spec)
+
+
+def _as_given(array: np.ndarray, leaf: Any) -> Any:
+    """Return the value of the leaf's kind, which lies in memory as the leaf does."""
+    value = as_value(array, leaf)
+    return laid_out_as(leaf, value) if isinstance(leaf, torch.Tensor) and leaf.dim() == value.dim() else value

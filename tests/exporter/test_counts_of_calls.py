@@ -44,6 +44,29 @@ class Clearing(nn.Module):
         return self.total * 1
 
 
+class Assigning(nn.Module):
+    """Has another tensor for its state in each call, and counts for somebody else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(3))
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.state = self.state * 0.5 + x.mean((0, 1))
+        return self.state * 1
+
+
+class Growing(Assigning):
+    """Has a longer state in each call."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.state = torch.cat([self.state, x.mean((0, 1))])
+        return self.state.sum() + x
+
+
 class WarmingUp(nn.Module):
     """Gives something else after a hundred calls, as another attribute tells."""
 
@@ -107,6 +130,8 @@ class Exchanging(nn.Module):
         (ClearingInTime, Level.WARNING),
         (Exchanging, Level.WARNING),
         (Logging, Level.NOTE),
+        (Assigning, Level.NOTE),
+        (Growing, Level.NOTE),
     ],
 )
 def test_later_calls_tell_how_grave_it_is(build: Callable[[], nn.Module], level: Level) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fxport import Log, export
+from fxport import Log, export, export_and_validate
 from fxport.diagnostics import Level, rules
 from fxport.exporter.capture.arguments.strides import laid_out_as
 from tests.running import run_session, session_of
@@ -96,6 +97,13 @@ def test_other_sizes_lie_in_memory_as_the_example_does() -> None:
     torch.testing.assert_close(got, x * 3)
 
 
+@pytest.mark.parametrize("layout", ["transposed", "every second column"])
+def test_validation_runs_with_the_strides_of_the_example(layout: str, tmp_path: Path) -> None:
+    checked = export_and_validate(Asking(), (LAYOUTS[layout](),), path=tmp_path / "model.onnx", provider="cpu")
+    assert checked.validation is not None
+    assert checked.validation.passed
+
+
 class Writing(nn.Module):
     """Writes to a view of the input, or to a copy."""
 
@@ -105,6 +113,13 @@ class Writing(nn.Module):
         return y
 
 
+class AskingByName(nn.Module):
+    """Asks in a way that its code does not show."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if getattr(x, "is_" + "contiguous")() else x * 3
+
+
 class Drawing(nn.Module):
     """Draws random numbers, in the order of memory, and asks for strides."""
 
@@ -112,9 +127,10 @@ class Drawing(nn.Module):
         return torch.randn_like(x) + x if x.is_contiguous() else x + torch.randn_like(x)
 
 
-def test_writes_that_depend_on_strides_are_told() -> None:
+@pytest.mark.parametrize("model", [Writing(), AskingByName()], ids=lambda model: type(model).__name__)
+def test_what_code_does_not_show_is_told(model: nn.Module) -> None:
     log = Log()
-    export(Writing(), (LAYOUTS["transposed"](),), log=log)
+    export(model, (LAYOUTS["transposed"](),), log=log)
     assert [each.rule for each in log.findings if each.level is Level.WARNING] == [rules.ENVIRONMENT_BAKED]
 
 

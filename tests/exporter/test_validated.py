@@ -70,18 +70,17 @@ def test_a_buffer_of_two_names_is_one_in_all_runs(tmp_path: Path) -> None:
 
 
 class Flat(nn.Module):
-    """Gives something else for an image of one pixel, and asks a tensor without values for it."""
+    """Asks a tensor without values how it lies in memory."""
 
     def forward(self, x: Tensor) -> Tensor:
-        y = torch.empty_like(x)
-        return x * (2 if y.is_contiguous() else 3)
+        y = torch.empty_like(x, device="meta")
+        return x * (2 if x.is_contiguous() else 3) + y.dim()
 
 
 def test_the_origin_is_sought_beside_tensors_without_values(tmp_path: Path) -> None:
-    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
-    sizes = {0: "n", 2: "h", 3: "w"}
+    x = torch.randn(9).unfold(0, 3, 1)  # a copy of it is contiguous
     with pytest.raises(ExportError) as caught:
-        export_and_validate(Flat(), x, path=tmp_path / "model.onnx", provider="cpu", dynamic_shapes=(sizes,))
+        export_and_validate(Flat(), x, path=tmp_path / "model.onnx", provider="cpu")
     assert "Cause: capture." in str(caught.value)
 
 

@@ -16,7 +16,7 @@ def laid_out_as(example: Tensor, values: Tensor) -> Tensor:
     the values are returned as they are.
     """
     is_plain = type(example) is Tensor and example.layout is torch.strided and not (values.is_conj() or values.is_neg())
-    if not is_plain or lies_as_onnx_has_it(example) or not values.numel():
+    if not is_plain or lies_as_onnx_has_it(example) or not values.numel() or _lies_alike(values, example):
         return values
     strides, sizes = [0] * example.dim(), values.shape
     before, now = Reach(), Reach()
@@ -33,6 +33,10 @@ def laid_out_as(example: Tensor, values: Tensor) -> Tensor:
     memory = torch.zeros(offset + now.last, dtype=values.dtype, device=values.device)
     laid_out = memory.as_strided(values.shape, strides, offset).copy_(values)
     return laid_out.expand(sizes)
+
+
+def _lies_alike(one: Tensor, other: Tensor) -> bool:
+    return one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
 
 
 def lies_as_onnx_has_it(value: Tensor) -> bool:

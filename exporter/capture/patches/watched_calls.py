@@ -225,7 +225,8 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
     example = {each: sympy.sympify(env.backed_var_to_val.get(each, HINT)) for each in free}
     answer = _is_contiguous(x, example, memory_format)
     others: list[frozenset[Any]] = []
-    for count in range(1, min(len(free), MOST_ONES) + 1):  # a channels_last image is contiguous once it is one pixel
+    together = len(free) if len(free) <= MOST_ONES else 1  # a channels_last image is contiguous once it is one pixel
+    for count in range(1, together + 1):
         for ones in map(frozenset, combinations(sorted(free, key=str), count)):
             sizes = example | dict.fromkeys(ones, sympy.S.One)
             if not any(each <= ones for each in others) and _is_contiguous(x, sizes, memory_format) != answer:
@@ -241,8 +242,8 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
 
 
-MOST_ONES = 4
-"""Sizes that are 1 together, of as many axes as an image has."""
+MOST_ONES = 6
+"""Sizes that may be 1 together: a volume has five axes. Of more, each is looked at alone."""
 
 HINT = 3
 """Example value of a size that depends on data."""

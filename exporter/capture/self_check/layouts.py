@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
-from torch.export import ExportedProgram
-from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
@@ -17,37 +14,37 @@ from fxport.exporter.capture.arguments.strides import laid_out_as, lies_as_onnx_
 from fxport.exporter.capture.eager import called, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
-from fxport.exporter.capture.guards.handlers import handles
 from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.rehearsal import alike
+from fxport.fx_passes.program import Program
 from fxport.fx_passes.randomness import draws_numbers
 
 
-def report_layouts(request: CaptureRequest, observed: Observed, exported: ExportedProgram, log: Log) -> None:
+def report_layouts(request: CaptureRequest, observed: Observed, program: Program, log: Log) -> None:
     """Report FXP1029 if the model gives something else once the tensors of the example are made contiguous.
 
-    Only a model may do so that reads how tensors lie in memory, catches errors, or writes to tensors: to a view of
-    another one, or to a copy. Random numbers are drawn in the order of memory, so one that draws any is not compared.
-    Nor is one whose inputs overlap, of which there are no copies: it is told if it reads anything.
+    It reads how tensors lie in memory, writes to what is a view or a copy by that, or catches an error of a view.
+    Random numbers are drawn in the order of memory, so a model that draws any is not compared. Nor is one whose inputs
+    overlap, of which there are no copies: that is told where a line is seen to read it.
     """
     model, call = request.model, (request.args, dict(request.kwargs))
     strided = [leaf for leaf in leaves_of(arguments_of(model, *call)) if _is_strided(leaf.value)]
-    if not strided or draws_numbers(exported.graph_module):
-        return
-    functions = [*observed.effects.state.functions()]
-    reads = [place for each in functions if (place := layout_read_by(each)) is not None]
-    if not (reads or any(map(handles, functions)) or _writes(exported.graph_module)):
+    if not strided or draws_numbers(program.graph_module):
         return
     held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves(call))
     if any(isinstance(each, Tensor) and has_no_values(each) for each in held):
         return
+    reads = [place for each in observed.effects.state.functions() if (place := layout_read_by(each)) is not None]
     if not all(_has_copies(leaf.value) for leaf in strided):
         is_same = not reads
     else:
-        is_same = _same(_results(model, call), _results(model, pytree.tree_map_only(Tensor, _contiguous, call)))
+        kept = may_write_to(model) | written_to(prepared(program))
+        contiguous = pytree.tree_map_only(Tensor, _contiguous, call)
+        is_same = _same(_results(model, call, kept), _results(model, contiguous, kept))
     if not is_same:
         names = ", ".join(leaf.path for leaf in strided)
         at = reads[0] if reads else place_of_module(model)
@@ -59,12 +56,6 @@ def _has_copies(value: Tensor) -> bool:
     return copy.stride() == value.stride() and copy.storage_offset() == value.storage_offset()
 
 
-def _writes(gm: GraphModule) -> bool:
-    graphs = [each for each in gm.modules() if isinstance(each, GraphModule)]
-    targets = {node.target for each in graphs for node in each.graph.nodes}
-    return any(isinstance(target, OpOverload) and target._schema.is_mutable for target in targets)
-
-
 def _is_strided(value: Any) -> bool:
     return isinstance(value, Tensor) and value.layout is torch.strided and not lies_as_onnx_has_it(value)
 
@@ -73,9 +64,9 @@ def _contiguous(value: Tensor) -> Tensor:
     return value.clone(memory_format=torch.contiguous_format) if _is_strided(value) else value
 
 
-def _results(model: torch.nn.Module, call: tuple[Any, Any]) -> list[Any] | None:
+def _results(model: torch.nn.Module, call: tuple[Any, Any], kept: set[Any]) -> list[Any] | None:
     """Return the leaves of what the model returns, for equal random numbers; None if it raises an error."""
-    with restore_process(), restored(model, may_write_to(model)):
+    with restore_process(), restored(model, kept):
         torch.default_generator.manual_seed(0)
         try:
             results = pytree.tree_leaves(called(model, call)[0])

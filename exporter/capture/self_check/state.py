@@ -27,7 +27,7 @@ from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import resized
 from fxport.exporter.capture.snapshot import Snapshot
-from fxport.fx_passes.program import OutputKind, Program
+from fxport.fx_passes.program import Program
 
 PART = 1e-4
 """Of the largest value of a result that a later call's may be off."""
@@ -40,6 +40,9 @@ MOST_SECONDS = 2.0
 
 Leaves = list[Any]
 """The values of all results of one call."""
+
+Held = tuple[Module, str, Tensor]
+"""A parameter or a buffer, and the attribute that has it."""
 
 
 def with_weight_of_state(found: Sequence[Finding], module: Module, call: Call, program: Program) -> Sequence[Finding]:
@@ -73,11 +76,14 @@ def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
     held = dict((*module.named_buffers(), *module.named_parameters()))
     if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves((call, held))):
         return Weight.UNKNOWN
-    names = may_write_to(module) | {each.updates for each in program.outputs if each.kind is OutputKind.MUTATION}
-    tensors = [tensor for name, tensor in held.items() if name in names]
+    written = written_to(prepared(program))
+    names = may_write_to(module) | written
+    tensors = [_place(module, name) for name in held if name in names]
+    begun = time.monotonic()
     with _given_back(module, names):
         if (first := _result(module, call, tensors)) is None:
             return Weight.UNKNOWN
+        is_slow = time.monotonic() - begun > MOST_SECONDS
         state = Snapshot.of({"": module})
         for later in _later(module, call, tensors):
             if not _alike(first, later):
@@ -93,18 +99,19 @@ def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
             taken = _result(module, other, tensors) is not None
             if taken and not _alike(first, _result(module, call, tensors)):
                 return Weight.MATTERS
-    if _is_frozen_otherwise(module, call, program, names) or _decides_later(module, call, names, tensors):
+    if is_slow:
+        return Weight.UNKNOWN
+    if _is_frozen_otherwise(module, call, written, names) or _decides_later(module, call, names, tensors):
         return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
 
 
-def _is_frozen_otherwise(module: Module, call: Call, program: Program, names: Collection[str | None]) -> bool:
-    """Return whether calls that follow each other give something else where only the tensors of the program last.
+def _is_frozen_otherwise(module: Module, call: Call, targets: Collection[str], names: Collection[str | None]) -> bool:
+    """Return whether calls that follow each other give something else where only the tensors of these paths last.
 
     A ring of states is one that it writes to at a place that a number of Python's tells: in the ONNX model, at the
     same one in each call.
     """
-    targets = written_to(prepared(program))
     if not targets or not all(_is_of(module, each) for each in targets):
         return False
     with _given_back(module, names):
@@ -113,18 +120,21 @@ def _is_frozen_otherwise(module: Module, call: Call, program: Program, names: Co
         state, end = Snapshot.of({"": module}), time.monotonic() + MOST_SECONDS
         for want in lasting:
             found = _result(module, call, ())
+            is_over = want is None or found is None or time.monotonic() > end
+            if is_over or not all(_is_of(module, each) for each in targets):
+                return False
             values = [_tensor(module, each).detach().clone() for each in targets]
             state.restore()
             for each, value in zip(targets, values, strict=True):
+                if _tensor(module, each).shape != value.shape:
+                    return False
                 _tensor(module, each).detach().copy_(value)
-            if want is None or found is None or time.monotonic() > end:
-                return False
             if not _alike(want, found):
                 return True
     return False
 
 
-def _decides_later(module: Module, call: Call, names: Collection[str | None], tensors: Sequence[Tensor]) -> bool:
+def _decides_later(module: Module, call: Call, names: Collection[str | None], tensors: Sequence[Held]) -> bool:
     """Return whether a number that calls count decides on results where it comes to one that is named."""
     with _given_back(module, names):
         state = Snapshot.of({"": module})
@@ -141,18 +151,24 @@ def _decides_later(module: Module, call: Call, names: Collection[str | None], te
         return decides_at_a_number(state, differs)
 
 
-def _is_of(module: Module, name: str) -> bool:
+def _place(module: Module, name: str) -> Held:
     owner, _, attribute = name.rpartition(".")
-    return isinstance(getattr(module.get_submodule(owner), attribute, None), Tensor)
+    holder = module.get_submodule(owner)
+    return holder, attribute, getattr(holder, attribute)
+
+
+def _is_of(module: Module, name: str) -> bool:
+    found: Any = module
+    for part in name.split("."):  # a call may have taken a layer away
+        found = getattr(found, part, None)
+    return isinstance(found, Tensor)
 
 
 def _tensor(module: Module, name: str) -> Tensor:
-    owner, _, attribute = name.rpartition(".")
-    found: Tensor = getattr(module.get_submodule(owner), attribute)
-    return found
+    return _place(module, name)[2]
 
 
-def _later(module: Module, call: Call, tensors: Sequence[Tensor]) -> Iterator[Leaves | None]:
+def _later(module: Module, call: Call, tensors: Sequence[Held]) -> Iterator[Leaves | None]:
     """Yield what further calls return."""
     end = time.monotonic() + MOST_SECONDS
     for _ in range(FURTHER_CALLS):
@@ -167,9 +183,9 @@ def _given_back(module: Module, names: Collection[str | None]) -> Iterator[None]
         yield
 
 
-def _result(module: Module, call: Call, tensors: Sequence[Tensor]) -> Leaves | None:
+def _result(module: Module, call: Call, tensors: Sequence[Held]) -> Leaves | None:
     """Call the model and put these tensors of it back; return the values of its results, None if it raises."""
-    before = [tensor.detach().clone() for tensor in tensors]
+    before = [tensor.detach().clone() for *_, tensor in tensors]
     torch.default_generator.manual_seed(0)
     try:
         return pytree.tree_leaves(copied(called(module, call)))
@@ -178,7 +194,9 @@ def _result(module: Module, call: Call, tensors: Sequence[Tensor]) -> Leaves | N
             raise
         return None
     finally:
-        for tensor, value in zip(tensors, before, strict=True):
+        for (owner, attribute, tensor), value in zip(tensors, before, strict=True):
+            if getattr(owner, attribute, None) is not tensor:
+                setattr(owner, attribute, tensor)
             if not is_same(tensor.detach(), value):
                 tensor.detach().copy_(value)
 
