@@ -11,7 +11,7 @@ from typing import Any
 from fxport.exporter.capture.snapshot import Change, Snapshot
 
 MOST_SECONDS = 2.0
-"""Time after which no further number is tried."""
+"""CPU time after which no further number is tried."""
 
 NEAR = range(-2, 3)
 """Steps of the count around a number that is named, which are tried, too."""
@@ -30,12 +30,12 @@ def decides_at_a_number(state: Snapshot, differs: Callable[[], bool]) -> bool:
         differs: Calls the model once more; returns whether it gives something else than it gave after that call, and
             leaves tensors as they were.
     """
-    end = time.monotonic() + MOST_SECONDS
+    end = time.thread_time() + MOST_SECONDS
     after = state.anew()
     named = sorted({*_named(state)})
     for change in state.changes():
         for number in _ahead(change, named):
-            if time.monotonic() > end:
+            if time.thread_time() > end:
                 return False
             try:
                 replace(change, before=number).undo()

@@ -36,7 +36,7 @@ FURTHER_CALLS = 10
 """Calls after the first: a model may count to some number before it matters."""
 
 MOST_SECONDS = 2.0
-"""Time after which no further call of those begins."""
+"""CPU time after which no further call of those begins."""
 
 Leaves = list[Any]
 """The values of all results of one call."""
@@ -79,11 +79,11 @@ def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
     written = written_to(prepared(program))
     names = may_write_to(module) | written
     tensors = [_place(module, name) for name in held if name in names]
-    begun = time.monotonic()
+    begun = time.thread_time()
     with _given_back(module, names):
         if (first := _result(module, call, tensors)) is None:
             return Weight.UNKNOWN
-        is_slow = time.monotonic() - begun > MOST_SECONDS
+        is_slow = time.thread_time() - begun > MOST_SECONDS
         state = Snapshot.of({"": module})
         for later in _later(module, call, tensors):
             if not _alike(first, later):
@@ -117,10 +117,10 @@ def _is_frozen_otherwise(module: Module, call: Call, targets: Collection[str], n
     with _given_back(module, names):
         lasting = [*_later(module, call, ())]
     with _given_back(module, names):
-        state, end = Snapshot.of({"": module}), time.monotonic() + MOST_SECONDS
+        state, end = Snapshot.of({"": module}), time.thread_time() + MOST_SECONDS
         for want in lasting:
             found = _result(module, call, ())
-            is_over = want is None or found is None or time.monotonic() > end
+            is_over = want is None or found is None or time.thread_time() > end
             if is_over or not all(_is_of(module, each) for each in targets):
                 return False
             values = [_tensor(module, each).detach().clone() for each in targets]
@@ -170,10 +170,10 @@ def _tensor(module: Module, name: str) -> Tensor:
 
 def _later(module: Module, call: Call, tensors: Sequence[Held]) -> Iterator[Leaves | None]:
     """Yield what further calls return."""
-    end = time.monotonic() + MOST_SECONDS
+    end = time.thread_time() + MOST_SECONDS
     for _ in range(FURTHER_CALLS):
         yield _result(module, call, tensors)
-        if time.monotonic() > end:
+        if time.thread_time() > end:
             return
 
 

@@ -47,7 +47,7 @@ LARGEST = 8192
 """Of the sizes that are tried."""
 
 SECONDS, SECONDS_OF_NAMED = 2.0, 10.0
-"""For the runs of the model at further sizes of all its dimensions, and for those at the sizes that its code names."""
+"""CPU time for the runs at further sizes of all dimensions, and for those at the sizes that code names."""
 
 MOST_BYTES = 2**28
 """Of the inputs, or of what grows with the square of a size."""
@@ -138,10 +138,10 @@ class _Trials:
         self.places: dict[int, Place | None] = {}
         self.ran: dict[int, float] = {}
         """Seconds of a run by the size that is tried."""
-        self.begun = time.monotonic()
+        self.begun = time.thread_time()
         self.example = self._caught(self.call)
         """The errors that the model catches on the example; None where it does not run."""
-        self.seconds = time.monotonic() - self.begun
+        self.seconds = time.thread_time() - self.begun
 
     @property
     def sizes(self) -> Mapping[sympy.Symbol, int]:
@@ -150,7 +150,7 @@ class _Trials:
 
     def limits(self, symbol: sympy.Symbol, size: int) -> Iterator[tuple[Any, Place | None]]:
         """Yield conditions that leave out the sizes at which something else is caught or read, with its line."""
-        self.begun, self.ran = time.monotonic(), {size: self.seconds}
+        self.begun, self.ran = time.thread_time(), {size: self.seconds}
         others = [n for n in self._tried(symbol, size) if self._differs(symbol, n)]
         below, above = ([n for n in others if n < size], [n for n in others if n > size])
         if below:
@@ -170,7 +170,7 @@ class _Trials:
         further = sorted({*DENSE, *POWERS} - named, key=lambda n: (n in DENSE, abs(n - size)))
         for sizes, seconds in ((sorted(named), SECONDS_OF_NAMED), (further, SECONDS)):
             end = self.begun + seconds / len(self.sizes)
-            yield from (n for n in sizes if n != size and self._may_be(symbol, n, size, end - time.monotonic()))
+            yield from (n for n in sizes if n != size and self._may_be(symbol, n, size, end - time.thread_time()))
 
     def _may_be(self, symbol: sympy.Symbol, n: int, size: int, left: float) -> bool:
         """Return whether the program allows a size, and a run at it is likely to fit the time left, and memory.
@@ -198,10 +198,10 @@ class _Trials:
             RuntimeError
         ):  # PyTorch's: the example has no elements to repeat, or a size that comes of this one is none
             return False
-        begun = time.monotonic()
+        begun = time.thread_time()
         found = self._caught(call)
         is_same = found is None or not self.can_be_compared or self._is_same(call)
-        self.ran[size] = time.monotonic() - begun
+        self.ran[size] = time.thread_time() - begun
         if found is None or self.example is None:
             return False
         if found.keys() != self.example.keys():
