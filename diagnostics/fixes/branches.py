@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fxport.diagnostics.fixes.conditions import as_tensor
+from fxport.diagnostics.fixes.conditions import as_tensor, reads_a_size
 from fxport.diagnostics.fixes.numbers import is_number
 from fxport.diagnostics.fixes.site import Function, Site, fix
 from fxport.diagnostics.fixes.tensors import are_loop_numbers, is_no_tensor
@@ -310,7 +310,7 @@ def _loop(site: Site, node: ast.While) -> Iterator[Fix]:
     """A `while` whose body only changes names that it had before becomes torch.while_loop over those."""
     names = _changed(node.body)
     held = all(isinstance(each, (ast.Assign, ast.AugAssign)) for each in node.body)
-    if "reason" in site.facts:  # for which the loop was tried as a while_loop in vain
+    if "reason" in site.facts or reads_a_size(node.test):  # it was tried as a while_loop in vain, or changes sizes
         return
     if site.function is None or not names or not held or node.orelse or names - _bound_before(site.function, node):
         return

@@ -94,3 +94,9 @@ def _close(site: Site, call: ast.Call) -> str | None:
 
 REWRITTEN: Mapping[str, Callable[[Site, ast.Call], str | None]] = {"equal": _equal, "allclose": _close}
 """Calls that give a Python truth value, and how a tensor of it is written."""
+
+
+def reads_a_size(test: ast.expr) -> bool:
+    """Return whether a condition is about the size of something, as far as its names tell."""
+    names = {getattr(each, "attr", getattr(each, "id", None)) for each in ast.walk(test)}
+    return not names.isdisjoint({"len", "numel", "nelement", "shape", "size"})

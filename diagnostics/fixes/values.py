@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fxport.diagnostics.calls import tells
+from fxport.diagnostics.fixes.conditions import reads_a_size
 from fxport.diagnostics.fixes.numbers import is_number
 from fxport.diagnostics.fixes.site import Site, fix
 from fxport.diagnostics.model import Applicability, Edit, Fix
@@ -137,7 +138,7 @@ def in_words(site: Site) -> Iterator[Fix]:
     for outer in (node, *site.around(node)) if node is not None else ():
         if isinstance(outer, ast.While):
             if "reason" not in site.facts:  # else the loop was tried as one in vain
-                yield fix("Write the loop with torch.while_loop, whose condition is a tensor.")
+                yield fix(LEFT if reads_a_size(outer.test) else WHILE)
             return
         name = site.code(outer.func).rpartition(".")[2] if isinstance(outer, ast.Call) else _asking(outer, inner)
         if name in WORDS:
@@ -155,6 +156,11 @@ def _asking(node: ast.AST, inner: ast.AST | None) -> str:
     return type(node).__name__
 
 
+WHILE = "Write the loop with torch.while_loop, whose condition is a tensor."
+LEFT = (
+    "Sizes may not change in a loop: keep all elements and a mask of those that are left, in a `for` over them: "
+    "`if left[i]: left = left & ~near(i)`."
+)
 CHOSEN = "A list of which values choose the length has no place in a graph: choose by a mask, `x[mask]`."
 WORDS: Mapping[str, str] = {
     "comprehension": CHOSEN,

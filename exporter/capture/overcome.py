@@ -21,15 +21,21 @@ def what_became(place: Place | None) -> str:
     statement = None if place is None else _statement("".join(source.lines_of(place.path)), place.line)
     if statement is None:
         return EITHER
-    if isinstance(statement, ast.Assert) or (isinstance(statement, ast.If) and _only_raises(statement)):
+    if isinstance(statement, ast.Assert) or _asserts(statement) or _only_raises(statement):
         return CHECK
     if isinstance(statement, (ast.If, ast.While, ast.Match)):
         return CONDITION
     return CONDITION if any(isinstance(node, DECIDING) for node in ast.walk(statement)) else NUMBER
 
 
-def _only_raises(statement: ast.If) -> bool:
-    return not statement.orelse and isinstance(statement.body[-1], ast.Raise)
+def _only_raises(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Raise)
+
+
+def _asserts(statement: ast.stmt) -> bool:
+    """Return whether a statement is `torch._assert(…)`."""
+    called = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+    return getattr(called, "attr", getattr(called, "id", None)) == "_assert"
 
 
 @lru_cache(maxsize=16)

@@ -161,6 +161,7 @@ TRACE: Rows = (
     names("torch.overrides", "_pop_mode _push_mode", "takes them away from PyTorch's bookkeeping"),
     call("torch.utils._python_dispatch", "_get_current_dispatch_mode_stack", "", "the modes that a block is called in"),
     names("torch:Tensor", "_is_view", "tells a view from what has memory of its own"),
+    call("torch", "_assert", "condition message", "a check of the model's, which a graph leaves out"),
     names("torch._dynamo.exc", "TorchDynamoException", "tells what Dynamo raises"),
     call(f"{_PROXIES}:PythonKeyTracer", "path_of_module", "self mod", "the path of a block, as its nodes have it"),
     names(_PROXIES, "track_tensor_tree", "replaced: gives inputs their nodes beneath function modes"),

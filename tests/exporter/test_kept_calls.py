@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fxport import ExportError, export
-from fxport.diagnostics import rules
+from fxport.diagnostics import Log, rules
 from fxport.exporter.capture.control_flow.calls import NAMES
 from fxport.exporter.capture.control_flow.kept_calls import KEPT, kept
 from tests.running import assert_same, run_exported
@@ -171,7 +171,7 @@ VALUES = {
 }  # fmt: skip
 OF_TWO = (math.pow, math.copysign, math.fmod, math.atan2, math.comb, math.isclose, math.ldexp, math.nextafter)
 FURTHER = {**dict.fromkeys((torch.split, *OF_TWO, math.remainder), (2,)), math.dist: ([0.0, 3.0],),
-           map: ([-2, 3],), reduce: ([2, 5, 3],)}  # fmt: skip
+           map: ([-2, 3],), reduce: ([2, 5, 3],), torch._assert: ("not so",)}  # fmt: skip
 """Further arguments of functions that need some."""
 
 
@@ -217,6 +217,22 @@ def test_elements_are_gone_through_one_by_one() -> None:
     calls = [(torch.ones(3, 4),), (torch.ones(5, 4),)]
     for call, result in zip(calls, run_exported(Call(counted), calls, dynamic_shapes={"x": {0: "b"}}), strict=True):
         assert_same(result, (counted(*call),))
+
+
+def checked(x: Tensor) -> Tensor:
+    torch._assert(x.sum() < 100, "too much")
+    torch._assert(x.shape[0] < 100, "too many")
+    return x * 2
+
+
+def test_checks_are_left_out_where_data_decides_on_them() -> None:
+    log, calls = Log(), [(torch.ones(3, 4),), (torch.ones(5, 4),)]
+    found = run_exported(Call(checked), calls, dynamic_shapes={"x": {0: "n"}}, log=log)
+    for call, result in zip(calls, found, strict=True):
+        assert_same(result, (checked(*call),))
+    told = {each.rule: each.message for each in log.findings}
+    assert "this check is not in the ONNX model" in told[rules.DATA_DEPENDENT_CONTROL_FLOW]
+    assert "at most 99" in told[rules.DIMENSION_RANGE_NARROWED]
 
 
 def appended(x: Tensor) -> Tensor:

@@ -191,3 +191,24 @@ def test_what_cannot_be_followed_is_refused_at_its_line(forward: Forward, line: 
     assert finding.place is not None
     assert finding.place.snippet is not None
     assert line in finding.place.snippet
+
+
+class OfThisType(nn.Module):
+    """Turns its layer to the type of the input, as some models of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.layer = self.layer.to(x.dtype)
+        y = self.layer(x)
+        return y + self.layer.weight.sum() if y.sum() > 0 else y
+
+
+def test_a_layer_of_this_type_stays_as_it_is() -> None:
+    log, model = Log(), OfThisType()
+    calls = [(torch.full((2, 3), sign),) for sign in (1.0, -1.0)]
+    for got, call in zip(run_exported(model, calls, log=log), calls, strict=True):
+        assert_same(got, [model(*call)])
+    assert all(each.level is Level.NOTE for each in log.findings)

@@ -41,7 +41,7 @@ NAMES = OF_MATH | frozenset(
         *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
         *("tuple", "unbind", "split", "pad_sequence", "enumerate", "zip", "reversed", "tolist", "count", "index"),
         *("LongTensor", "IntTensor", "FloatTensor", "Tensor", "map", "reduce"),
-        *("get", "setdefault", "add"),
+        *("get", "setdefault", "add", "_assert"),
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""

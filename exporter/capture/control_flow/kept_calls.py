@@ -21,7 +21,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fxport.exporter.capture.annotations import SORTED, noted
 from fxport.exporter.capture.control_flow.applied import added, listed, mapped, reduced
-from fxport.exporter.capture.control_flow.branches import chosen
+from fxport.exporter.capture.control_flow.branches import chosen, refused
 from fxport.exporter.capture.control_flow.entries import total_of
 from fxport.exporter.capture.control_flow.items import Items, enumerated, turned, zipped
 from fxport.exporter.capture.control_flow.lists import ScanList
@@ -37,7 +37,7 @@ from fxport.exporter.capture.control_flow.number_lists import (
     searching,
     total_of_numbers,
 )
-from fxport.exporter.capture.control_flow.operators import and_, or_
+from fxport.exporter.capture.control_flow.operators import and_, not_, or_
 from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.control_flow.sized_keys import of_keys
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems
@@ -117,6 +117,12 @@ def _sum(values: Any, start: Any = 0) -> Any:
 
 def _bool(value: Any) -> Any:
     return merged_truth(predicate(value)) if depends_on_data(value) else bool(value)
+
+
+def _asserted(condition: Any, message: str) -> None:
+    """Do as `torch._assert`, which is left out where data decides on it, as `assert` is."""
+    if refused(not_(condition), lambda: AssertionError):
+        raise AssertionError(message)
 
 
 def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step: Callable[..., Any]) -> Any:
@@ -354,6 +360,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     real_of(min): _extreme("min", operator.lt),
     sum: _sum,
     bool: _bool,
+    torch._assert: _asserted,
     any: _truths(any, torch.any, or_),
     all: _truths(all, torch.all, and_),
     sorted: _sorted,

@@ -120,6 +120,8 @@ class RebindingFollowed(Part):
         return result
 
     def give(self, target: Tensor, source: Tensor) -> None:
+        if target is source:  # as `layer.to(dtype)` does with each weight that has this type
+            return
         if type(target) not in PLAIN or type(source) not in PLAIN:
             raise RefusedError(UNTRACED, cure=COPY)
         if not isinstance(target, FakeTensor):
