@@ -109,6 +109,21 @@ class Logging(nn.Module):
         return x * 2
 
 
+class Repeating(nn.Module):
+    """Turns as often as it was called, of which a million turns would not end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.most = 0, 1_000_000
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        y = x
+        for _ in range(min(self.calls, self.most)):
+            y = y * 1.0
+        return y
+
+
 class Exchanging(nn.Module):
     """Exchanges two of its layers."""
 
@@ -130,6 +145,7 @@ class Exchanging(nn.Module):
         (ClearingInTime, Level.WARNING),
         (Exchanging, Level.WARNING),
         (Logging, Level.NOTE),
+        (Repeating, Level.NOTE),
         (Assigning, Level.NOTE),
         (Growing, Level.NOTE),
     ],

@@ -188,3 +188,9 @@ def test_other_sizes_have_gaps_like_those_of_the_example() -> None:
     assert laid_out_as(torch.ones(3, 8)[:, ::2], torch.ones(5, 6)).stride() == (12, 2)
     assert laid_out_as(torch.ones(3, 8)[:, :4], torch.ones(5, 6)).stride() == (12, 1)
     assert laid_out_as(torch.ones(1, 4).expand(3, 4), torch.ones(5, 6)).stride() == (0, 1)
+
+
+def test_a_part_of_a_large_memory_is_copied_alone() -> None:
+    large = torch.empty(2**26)  # of which no page is touched
+    part = large[2**25 :: 2**23].fill_(1.0)
+    assert laid_out_as(part, part.clone()).untyped_storage().nbytes() == 4 * part.numel()

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+MOST_ELEMENTS, MOST_TIMES = 2**22, 4
+"""The memory of a copy: so many elements, or times those of the values. The example may be a part of a large file."""
+
 
 def laid_out_as(example: Tensor, values: Tensor) -> Tensor:
     """Return values, of as many axes as the example, whose axes follow each other in memory as those of the example do.
 
     Gaps, as those of `x[:, ::2]`, are as large as they are in the example, in relation to the axes within them, an axis
     that is expanded is so here, and so is the place in memory at which a part begins. Where axes overlap otherwise,
-    the values are returned as they are.
+    or the memory would be many times that of the values, these are returned as they are.
     """
     is_plain = type(example) is Tensor and example.layout is torch.strided and not (values.is_conj() or values.is_neg())
     if not is_plain or lies_as_onnx_has_it(example) or not values.numel() or _lies_alike(values, example):
@@ -30,6 +33,8 @@ def laid_out_as(example: Tensor, values: Tensor) -> Tensor:
         strides[axis] = now.step_like(before, step)
         before, now = before.over(step, size), now.over(strides[axis], values.shape[axis])
     offset = example.storage_offset()
+    if offset + now.last > max(MOST_ELEMENTS, MOST_TIMES * values.numel()):
+        return values
     memory = torch.zeros(offset + now.last, dtype=values.dtype, device=values.device)
     laid_out = memory.as_strided(values.shape, strides, offset).copy_(values)
     return laid_out.expand(sizes)

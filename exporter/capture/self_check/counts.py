@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
+from fxport.exporter.capture.eager import interrupted
 from fxport.exporter.capture.snapshot import Change, Snapshot
 
 MOST_SECONDS = 2.0
@@ -16,8 +17,8 @@ MOST_SECONDS = 2.0
 NEAR = range(-2, 3)
 """Steps of the count around a number that is named, which are tried, too."""
 
-LARGEST = 10**9
-"""Of the numbers that are tried."""
+LARGEST = 10**6
+"""Of the numbers that are tried: a model may make as many elements."""
 
 
 def decides_at_a_number(state: Snapshot, differs: Callable[[], bool]) -> bool:
@@ -39,8 +40,9 @@ def decides_at_a_number(state: Snapshot, differs: Callable[[], bool]) -> bool:
                 return False
             try:
                 replace(change, before=number).undo()
-                if differs():
-                    return True
+                with interrupted(MOST_SECONDS):  # of a loop that turns as often
+                    if differs():
+                        return True
             finally:
                 after.restore()
     return False
