@@ -102,10 +102,10 @@ class _Identities(ast.NodeTransformer):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not isinstance(other, ast.Constant):
             same = call("is_same", node.left, other)
             return self.told(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
-        one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, int)
-        if not one or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        value = other.value if isinstance(other, ast.Constant) else None
+        if len(node.ops) != 1 or not isinstance(value, int) or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return node
-        asked = call("is_truth" if isinstance(other.value, bool) else "is_number", node.left, other)
+        asked = call("is_truth" if isinstance(value, bool) else "is_number", node.left, other)
         return self.told(asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -113,8 +113,8 @@ def _keeps_numbers(body: Any) -> bool:
     forward = getattr(body, "fw_gm", None)
     if not isinstance(forward, GraphModule):
         return False
-    (results,) = forward.graph.output_node().args
-    kept = results[body.n_fw_outputs :]  # type: ignore[index]  # a tuple of nodes
+    results: Any = forward.graph.output_node().args[0]  # a tuple of nodes
+    kept = results[body.n_fw_outputs :]
     return any(each.op != "placeholder" and not isinstance(each.meta.get("val"), Tensor) for each in kept)
 
 

@@ -232,7 +232,8 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
             if not any(each <= ones for each in others) and _is_contiguous(x, sizes, memory_format) != answer:
                 others.append(ones)
     for ones in others:
-        condition = sympy.Or(*(sympy.Ne(symbol, 1) for symbol in ones))
+        several: list[Any] = [sympy.Ne(symbol, 1) for symbol in ones]
+        condition = sympy.Or(*several)
         guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
     if memory_format is torch.contiguous_format:
         fitting = {each: bool(each.subs(example)) for each in contiguity(x)}

@@ -120,8 +120,9 @@ def _is_frozen_otherwise(module: Module, call: Call, targets: Collection[str], n
         state, end = Snapshot.of({"": module}), time.thread_time() + MOST_SECONDS
         for want in lasting:
             found = _result(module, call, ())
-            is_over = want is None or found is None or time.thread_time() > end
-            if is_over or not all(_is_of(module, each) for each in targets):
+            if want is None or found is None or time.thread_time() > end:
+                return False
+            if not all(_is_of(module, each) for each in targets):
                 return False
             values = [_tensor(module, each).detach().clone() for each in targets]
             state.restore()
