@@ -71,8 +71,13 @@ import torch
 
 class Model(torch.nn.Module):
     def forward(self, x):
+        few, many = 4, 1000
         if x.shape[0] is 3:
             return x + 1
+        if few is x.shape[0] or x.shape[0] is many or x.shape[0] is x.shape[1]:
+            return x + 7
+        if x.shape[0] - 9 is -1:
+            return x + 11
         return x - (2 if x.size(0) is not 5 else 4) * (3 if x.size(0) is 1000 else 1)
 """
 
@@ -82,6 +87,6 @@ def test_a_size_is_a_number_as_python_has_it(tmp_path: Path) -> None:
     model = module_with(ASKED_BY_IDENTITY, tmp_path, "identity").Model()
     program = export(model, (torch.ones(3, 2),), dynamic_shapes=({0: "n"},))
     session = session_of(program)
-    for count in (3, 5, 7, 1):
+    for count in (3, 5, 7, 1, 4, 8, 2, 1000):
         x = torch.randn(count, 2)
         assert_same(run_session(session, program, (x,)), [model(x)])

@@ -163,7 +163,7 @@ class Named(nn.Module):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_text_of_a_constant_is_that_of_eager_pytorch(known: bool) -> None:
-    """That of data is one of this run, and told."""
+    """Tell the text of data, which is frozen as it is in this run."""
     model, log = Named(known), Log()
     program = export(model, (torch.ones(2),), log=log)
     assert [each.rule for each in log.findings] == ([] if known else [rules.VALUE_MADE_TEXT])

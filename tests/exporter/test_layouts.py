@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fxport import Log, export, export_and_validate
+from fxport import ExportError, Log, export, export_and_validate
 from fxport.diagnostics import Level, rules
-from fxport.exporter.capture.arguments.strides import laid_out_as
+from fxport.exporter.capture.arguments.strides import laid_out_as, overlaps
 from tests.running import run_session, session_of
 
 
@@ -56,6 +56,20 @@ LAYOUTS: Mapping[str, Callable[[], Tensor]] = {
     "expanded": lambda: torch.randn(1, 4).expand(3, 4),
 }
 """Tensors of 3 rows and 4 columns by names."""
+
+STRIDED: Mapping[str, Callable[[], Tensor]] = {
+    **LAYOUTS,
+    "channels_last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "one channel": lambda: torch.randn(2, 1, 4, 5).to(memory_format=torch.channels_last),
+    "a part of each row": lambda: torch.randn(3, 8)[:, 2:5],
+    "every second row of a transposed tensor": lambda: torch.randn(5, 4, 6).permute(2, 0, 1)[::2],
+    "every second of an odd number": lambda: torch.randn(3, 9)[:, ::2],
+    "behind others": lambda: torch.randn(5, 4)[2:],
+    "conjugated": lambda: torch.randn(3, 4, dtype=torch.complex64).T.conj(),
+    "windows": lambda: torch.randn(9).unfold(0, 3, 1),
+    "empty": lambda: torch.randn(4, 0).T,
+    "a number": lambda: torch.tensor(1.0),
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -134,10 +148,45 @@ def test_what_code_does_not_show_is_told(model: nn.Module) -> None:
     assert [each.rule for each in log.findings if each.level is Level.WARNING] == [rules.ENVIRONMENT_BAKED]
 
 
-def test_random_numbers_are_not_compared() -> None:
+class DrawingAlone(nn.Module):
+    """Draws random numbers, and asks for nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.randn_like(x) + x
+
+
+@pytest.mark.parametrize(("model", "is_told"), [(Drawing(), True), (DrawingAlone(), False)])
+def test_random_numbers_are_not_compared_and_reads_are_told(model: nn.Module, is_told: bool) -> None:
     log = Log()
-    export(Drawing(), (LAYOUTS["transposed"](),), log=log)
-    assert rules.ENVIRONMENT_BAKED not in [each.rule for each in log.findings]
+    export(model, (LAYOUTS["transposed"](),), log=log)
+    assert (rules.ENVIRONMENT_BAKED in [each.rule for each in log.findings]) == is_told
+
+
+class WritingToInput(nn.Module):
+    """Writes to a row of the input, which are all rows of an expanded one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x[0] = 1.0
+        return x + 1
+
+
+@pytest.mark.parametrize("layout", ["expanded", "windows"])
+def test_writes_to_inputs_that_overlap_are_refused(layout: str) -> None:
+    with pytest.raises(ExportError) as caught:
+        export(WritingToInput(), (STRIDED[layout](),))
+    assert "several elements are one place in memory" in str(caught.value)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "every second column", "a part of each row"])
+def test_writes_to_other_inputs_are_not(layout: str) -> None:
+    export(WritingToInput(), (STRIDED[layout](),))
+
+
+@pytest.mark.parametrize("layout", STRIDED)
+def test_elements_overlap_where_indices_share_a_place(layout: str) -> None:
+    x = STRIDED[layout]()
+    places = torch.arange(1_000)[: x.untyped_storage().nbytes() // x.element_size()].as_strided(x.shape, x.stride())
+    assert overlaps(x) == (places.unique().numel() < x.numel())
 
 
 class Flattening(nn.Module):
@@ -154,21 +203,6 @@ def test_sizes_that_are_one_together_are_told() -> None:
     (found,) = log.findings
     assert found.rule is rules.DIMENSIONS_TIED
     assert "'h != 1 or w != 1'" in found.message
-
-
-STRIDED: Mapping[str, Callable[[], Tensor]] = {
-    **LAYOUTS,
-    "channels_last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
-    "one channel": lambda: torch.randn(2, 1, 4, 5).to(memory_format=torch.channels_last),
-    "a part of each row": lambda: torch.randn(3, 8)[:, 2:5],
-    "every second row of a transposed tensor": lambda: torch.randn(5, 4, 6).permute(2, 0, 1)[::2],
-    "every second of an odd number": lambda: torch.randn(3, 9)[:, ::2],
-    "behind others": lambda: torch.randn(5, 4)[2:],
-    "conjugated": lambda: torch.randn(3, 4, dtype=torch.complex64).T.conj(),
-    "windows": lambda: torch.randn(9).unfold(0, 3, 1),
-    "empty": lambda: torch.randn(4, 0).T,
-    "a number": lambda: torch.tensor(1.0),
-}
 
 
 WITHOUT = ("windows", "conjugated", "empty")

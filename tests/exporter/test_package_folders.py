@@ -112,7 +112,7 @@ def test_a_weight_of_another_shape_is_told_by_its_name(folder: Path) -> None:
 def test_values_before_rounding_are_kept_of_a_callers_model_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of a folder is nobody else's: the memory of its weights is free before the export."""
+    """Free the memory of a folder's weights before the export: nobody else has that model."""
     held: list[StorageWeakRef] = []
     load, export = packaging.model_of, packaging._exported
 

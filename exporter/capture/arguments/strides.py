@@ -49,6 +49,16 @@ def lies_as_onnx_has_it(value: Tensor) -> bool:
     return value.is_contiguous() and not value.storage_offset()
 
 
+def overlaps(value: Tensor) -> bool:
+    """Return whether several elements of a tensor are one place in memory, as far as the steps of its axes tell."""
+    reach = Reach()
+    for step, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and step < reach.last:
+            return bool(value.numel())
+        reach = reach.over(step, size)
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """The reach of some axes of a tensor in memory.

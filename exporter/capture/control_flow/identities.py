@@ -40,6 +40,9 @@ BY_IF = "Ask for it by `if`, or match it alone: `match flag: case True: ...`."
 CHOOSING = frozenset({"max", "min"})
 """Functions of Python's that give back one of the tensors that they are given."""
 
+SIZES = frozenset({"shape", "size", "len", "numel", "nelement", "dim", "ndim"})
+"""Names of what gives a number that is symbolic in a capture."""
+
 CLASSES: Mapping[str, str] = {"int": "Int", "float": "Float", "bool": "Bool"}
 """Classes of patterns that symbolic numbers are not of, and what stands for them."""
 
@@ -52,7 +55,8 @@ def may_ask_identity(code: CodeType) -> bool:
     if not CHOOSING.isdisjoint(code.co_names) and may_compare_identity(code):
         return True
     names_truth = any(each is True or each is False for each in code.co_consts)
-    asks = IS_OP in operations and (names_truth or _asks_for_a_number(code))
+    names_size = not SIZES.isdisjoint(code.co_names) and may_compare_identity(code)
+    asks = IS_OP in operations and (names_truth or names_size or _asks_for_a_number(code))
     return asks or any(map(may_ask_identity, _inner(code)))
 
 
@@ -152,12 +156,14 @@ SMALL = range(-5, 257)
 """Whole numbers of which Python has one object each."""
 
 
-def is_number(value: Any, number: int) -> Any:
-    """Return `value is number`, of a number that the code has."""
-    if not isinstance(value, SymInt):
-        return value is number
+def is_number(one: Any, other: Any) -> Any:
+    """Return `one is other`; of whole numbers of which one is symbolic, whether they are equal and SMALL."""
+    if one is other or SymInt not in (type(one), type(other)) or not {type(one), type(other)} <= {int, SymInt}:
+        return one is other
     note_rewritten("call")
-    return value == number if number in SMALL else False
+    if not all(each in SMALL for each in (one, other) if type(each) is int):
+        return False
+    return (one == other) & (one >= SMALL.start) & (one < SMALL.stop)
 
 
 def class_of(value: Any) -> type:

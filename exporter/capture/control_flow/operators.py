@@ -18,6 +18,7 @@ from fxport.exporter.capture.annotations import CHOSEN, noted
 from fxport.exporter.capture.control_flow.alternatives import is_same_value
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
+from fxport.exporter.capture.control_flow.identities import is_number
 from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.lists import counted
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
@@ -205,8 +206,10 @@ class OneOf:
         return _refuse_choice()
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(one: Any, other: Any) -> Any:
     """Return `one is other`. Raises LoopError where only data tells, of a module or a tensor that they choose."""
+    if SymInt in (type(one), type(other)):
+        return is_number(one, other)
     return _refuse_choice() if OneOf in (type(one), type(other)) else is_same_value(one, other)
 
 

@@ -18,8 +18,8 @@ CALLED = frozenset(
 READ = "_base"
 """The attribute that does."""
 
-VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
-"""Instructions that give what a variable holds: `z is y`, and neither `kind is Kind.A` nor `z is None`."""
+VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "BINARY_SUBSCR")
+"""Instructions that give what a variable or a container holds: `z is y`, not `kind is Kind.A` or `z is None`."""
 
 
 def layout_read_by(function: FunctionType) -> Place | None:

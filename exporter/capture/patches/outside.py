@@ -131,9 +131,8 @@ class Effects:
         """Return what is told of a layer in whose place stands another one of the model, or none."""
         if change.holder.kind is not MEMBERS or not isinstance(change.before, torch.nn.Module):
             return None
-        known = {
-            id(vars(each.owner)) for each, _ in self.state.held if each.kind is MEMBERS
-        }  # PyTorch's proxies have it
+        # A trace has proxies of layers, with their attributes
+        known = {id(vars(each.owner)) for each, _ in self.state.held if each.kind is MEMBERS}
         is_new = isinstance(change.after, torch.nn.Module) and id(vars(change.after)) not in known
         return None if is_new else _baked(change.name, "another layer", change.holder, change.key)
 

@@ -225,12 +225,17 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
     example = {each: sympy.sympify(env.backed_var_to_val.get(each, HINT)) for each in free}
     answer = _is_contiguous(x, example, memory_format)
     others: list[frozenset[Any]] = []
-    together = len(free) if len(free) <= MOST_ONES else 1  # a channels_last image is contiguous once it is one pixel
-    for count in range(1, together + 1):
+    if len(free) <= MOST_ONES:  # a channels_last image is contiguous once it is one pixel
+        counts: Sequence[int] = range(1, len(free) + 1)
+    else:
+        counts = (1, len(free))
+    for count in counts:
         for ones in map(frozenset, combinations(sorted(free, key=str), count)):
             sizes = example | dict.fromkeys(ones, sympy.S.One)
             if not any(each <= ones for each in others) and _is_contiguous(x, sizes, memory_format) != answer:
                 others.append(ones)
+    if len(free) > MOST_ONES and frozenset(free) in others:  # some of them may do
+        others = [frozenset({symbol}) for symbol in sorted(free, key=str)]
     for ones in others:
         several: list[Any] = [sympy.Ne(symbol, 1) for symbol in ones]
         condition = sympy.Or(*several)
@@ -244,7 +249,7 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
 
 
 MOST_ONES = 6
-"""Sizes that may be 1 together: a volume has five axes. Of more, each is looked at alone."""
+"""Sizes that may be 1 together: a volume has five axes. Of more, none may be, if all together change the answer."""
 
 HINT = 3
 """Example value of a size that depends on data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,46 +10,62 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
-from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
-from fxport.exporter.capture.arguments.strides import laid_out_as, lies_as_onnx_has_it
+from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, leaves_of
+from fxport.exporter.capture.arguments.strides import laid_out_as, lies_as_onnx_has_it, overlaps
 from fxport.exporter.capture.eager import called, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
-from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.rehearsal import alike
-from fxport.fx_passes.program import Program
+from fxport.fx_passes.program import OutputKind, Program
 from fxport.fx_passes.randomness import draws_numbers
+
+SHARED = (
+    "it writes to an input of which several elements are one place in memory in the example, as `expand` makes them"
+)
+OWN = "Give an example whose elements have memory of their own: `x.clone(memory_format=torch.contiguous_format)`."
 
 
 def report_layouts(request: CaptureRequest, observed: Observed, program: Program, log: Log) -> None:
     """Report FXP1029 if the model gives something else once the tensors of the example are made contiguous.
 
     It reads how tensors lie in memory, writes to what is a view or a copy by that, or catches an error of a view.
-    Random numbers are drawn in the order of memory, so a model that draws any is not compared. Nor is one whose inputs
-    overlap, of which there are no copies: that is told where a line is seen to read it.
+    Random numbers are drawn in the order of memory, so a model that draws any is not compared. Nor is one without
+    values, or with inputs of which there are no copies: that is told where a line is seen to read it.
+
+    Raises:
+        RefusedError: The model writes to an input of which elements share memory in the example.
     """
     model, call = request.model, (request.args, dict(request.kwargs))
     strided = [leaf for leaf in leaves_of(arguments_of(model, *call)) if _is_strided(leaf.value)]
-    if not strided or draws_numbers(program.graph_module):
+    if not strided:
         return
+    changed = prepared(program)
+    _require_apart(strided, changed, model)
     held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves(call))
-    if any(isinstance(each, Tensor) and has_no_values(each) for each in held):
-        return
+    has_values = not any(isinstance(each, Tensor) and has_no_values(each) for each in held)
     reads = [place for each in observed.effects.state.functions() if (place := layout_read_by(each)) is not None]
-    if not all(_has_copies(leaf.value) for leaf in strided):
-        is_same = not reads
-    else:
-        kept = may_write_to(model) | written_to(prepared(program))
+    if has_values and not draws_numbers(program.graph_module) and all(_has_copies(leaf.value) for leaf in strided):
+        kept = may_write_to(model) | written_to(changed)
         contiguous = pytree.tree_map_only(Tensor, _contiguous, call)
         is_same = _same(_results(model, call, kept), _results(model, contiguous, kept))
+    else:
+        is_same = not reads
     if not is_same:
         names = ", ".join(leaf.path for leaf in strided)
         at = reads[0] if reads else place_of_module(model)
         log.report(rules.ENVIRONMENT_BAKED, at=at, name=f"the strides of {names}")
+
+
+def _require_apart(strided: Sequence[Leaf], program: Program, model: torch.nn.Module) -> None:
+    paths = {entry.name: entry.path or entry.name for entry in program.user_inputs}
+    written = {paths.get(each.updates or "") for each in program.outputs if each.kind is OutputKind.MUTATION}
+    if any(leaf.path in written and overlaps(leaf.value) for leaf in strided):
+        raise RefusedError(SHARED, place=place_of_module(model), cure=OWN)
 
 
 def _has_copies(value: Tensor) -> bool:

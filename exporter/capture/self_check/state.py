@@ -99,9 +99,8 @@ def weight_of_state(module: Module, call: Call, program: Program) -> Weight:
             taken = _result(module, other, tensors) is not None
             if taken and not _alike(first, _result(module, call, tensors)):
                 return Weight.MATTERS
-    if is_slow:
-        return Weight.UNKNOWN
-    if _is_frozen_otherwise(module, call, written, names) or _decides_later(module, call, names, tensors):
+    tells = not is_slow and _is_frozen_otherwise(module, call, written, names)
+    if tells or (not is_slow and _decides_later(module, call, names, tensors)):
         return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
 

@@ -38,10 +38,13 @@ from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import TRACED_FROM, at_chosen, known_sizes
 from fxport.fx_passes.program import InputKind, OutputKind, Program
+from fxport.fx_passes.randomness import draws_numbers
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
 
 BY_SIZE = "it raises an error, which the model catches, or reads how tensors lie in memory, otherwise at some sizes"
+
+OTHERWISE = "it reads how tensors lie in memory, or which object one is, and is otherwise in PyTorch for the example"
 
 LARGEST = 8192
 """Of the sizes that are tried."""
@@ -100,6 +103,8 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     trials = _Trials(program, request, functions, handling, compared)
     if trials.example is None:
         return
+    if compared and not (is_rewritten or trials.can_be_compared or draws_numbers(program.graph_module)):
+        raise RefusedError(OTHERWISE, place=compared[0], cure=CURE)
     for caught in observed.caught if handling else ():
         _require_same(caught, trials.example, NOT_IN_MEMORY)
         _require_same(trials.example, caught, ONLY_IN_PYTORCH)

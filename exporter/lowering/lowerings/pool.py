@@ -1,4 +1,7 @@
-"""Pools: maxima, their places, and averages over windows of a fixed size."""
+"""Pools: maxima, their places, and averages over windows of a fixed size.
+
+Where a window holds a NaN, PyTorch's maximum is NaN, and ONNX Runtime's may be the largest number.
+"""
 
 from __future__ import annotations
 
