@@ -13,6 +13,8 @@ from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.request import CaptureRequest
 from fxport.exporter.capture.results import CaptureResult
+from fxport.exporter.capture.self_check.assumed import is_presumption
+from fxport.exporter.capture.self_check.containers import replaces_in_containers
 from fxport.exporter.capture.sizes.as_data import at_most
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.program import Program
@@ -48,6 +50,9 @@ def with_branches_on_sizes(
     together = [each for each in request.sizes if each in sizes or each.name in names]
     if not request.rewrite or not together or not all(_may_be_data(request, each) for each in together):
         return None
+    beyond = [*limited.compared.beyond]
+    if beyond and _is_found_unlike(limited):
+        return None
     try:
         with at_most(SECONDS):
             found = again(replace(request, as_data=together))
@@ -61,8 +66,15 @@ def with_branches_on_sizes(
     if not _warnings(told(found)) <= before:  # before the model runs, which may take long
         return None
     log = Log()
-    program = checked(found, log, beyond=[*limited.compared.beyond], others=[*_others(together)])
+    program = checked(found, log, beyond=beyond, others=[*_others(together)])
     return (program, log) if _warnings(log.findings) <= before else None
+
+
+def _is_found_unlike(limited: CaptureResult) -> bool:
+    """Return whether the check of any capture finds it unlike the model, so that there is no use in another one."""
+    presumed = any(map(is_presumption, limited.log.findings))  # a difference may then be told as one of these
+    call = limited.request.args, dict(limited.request.kwargs)
+    return not presumed and replaces_in_containers(limited.request.model, call)
 
 
 def _warnings(found: Iterable[Finding]) -> set[Rule]:

@@ -107,6 +107,32 @@ def test_what_brings_further_warnings_is_not_run_to_learn_that(monkeypatch: pyte
     assert len(ran) == 1
 
 
+class Appends(nn.Module):
+    """As a decoder does, it puts another tensor into the container of a cache, which no graph does."""
+
+    def forward(self, x: Tensor, past: dict[str, Tensor]) -> Tensor:
+        past["rows"] = torch.cat([past["rows"], x])
+        return past["rows"] * 2 if x.shape[0] > 2 else past["rows"] * 3
+
+
+class Reads(Appends):
+    def forward(self, x: Tensor, past: dict[str, Tensor]) -> Tensor:
+        return super().forward(x, {**past})
+
+
+@pytest.mark.parametrize(("model", "captures", "limited"), [(Appends, 0, True), (Reads, 1, False)])
+def test_what_no_check_finds_equal_is_not_captured_again(
+    model: type[nn.Module], captures: int, limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+    at_most = branched.at_most
+    monkeypatch.setattr(branched, "at_most", lambda seconds: tried.append(seconds) or at_most(seconds))
+    shapes = ({0: "n"}, {"rows": {0: "m"}})
+    messages = said(model(), (torch.randn(3, 4), {"rows": torch.randn(5, 4)}), shapes)
+    assert any("at least 3" in message for message in messages) is limited
+    assert len(tried) == captures
+
+
 def test_roots_of_derived_sizes() -> None:
     messages = said(PaddedToEven(), (torch.randn(4, 4),), ({0: 2 * torch.export.Dim("half")},))
     assert messages == []

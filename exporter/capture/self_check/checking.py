@@ -89,7 +89,7 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
         Conditions on sizes that come on top of the program's: those of FXP2002.
     """
     try:
-        with restore_process(), torch.random.fork_rng(devices=_gpus()), _runnable(subject):
+        with restore_process(), torch.random.fork_rng(devices=_gpus()), runnable(subject.module, subject.call):
             return _Check(subject, log).run()
     except CannotCompareError as reason:
         place = next((each for each in subject.at if each is not None), None) or place_of_module(subject.module)
@@ -104,22 +104,27 @@ def check_inputs(subject: Subject, own: Call, log: Log) -> None:
     """
     if not has_one_twice(subject.call):
         return
-    with suppress(CannotCompareError), restore_process(), torch.random.fork_rng(devices=_gpus()), _runnable(subject):
+    with (
+        suppress(CannotCompareError),
+        restore_process(),
+        torch.random.fork_rng(devices=_gpus()),
+        runnable(subject.module, subject.call),
+    ):
         _Check(subject, log).compare_inputs(own)
 
 
 @contextmanager
-def _runnable(subject: Subject) -> Iterator[None]:
+def runnable(module: torch.nn.Module, call: Call) -> Iterator[None]:
     """Give weights without values small random ones for a while; raise CannotCompareError where that cannot be."""
     ranks = torch.distributed
     if ranks.is_available() and ranks.is_initialized() and ranks.get_world_size() > 1:
         raise CannotCompareError("it runs on several ranks, which would have to call it together")
-    if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves(subject.call)):
+    if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves(call)):
         raise CannotCompareError("its example inputs have no values")
-    held = [*subject.module.parameters(), *subject.module.buffers()]
+    held = [*module.parameters(), *module.buffers()]
     if sum(each.numel() for each in held if has_no_values(each)) > MOST_VALUES:
         raise CannotCompareError("its weights have no values, and are too many to draw")
-    with drawn_weights(subject.module):
+    with drawn_weights(module):
         yield
 
 
