@@ -3,6 +3,7 @@
 map(f, x)                                x[i] → f(x[i]), as the items of a loop
 list(map(f, x)), [first, *x]             a list that a loop fills
 functools.reduce(f, x), sum(x)           total = f(total, x[i]) in each turn
+first, *others = x                       first, others = x[0], the rows of x[1:]
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import for_each
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems, unreadable
-from fxport.exporter.capture.control_flow.symbolic_lists import SymbolicList
+from fxport.exporter.capture.control_flow.symbolic_lists import Rows, SymbolicList
 
 
 def mapped(function: Callable[..., Any], *sources: Any) -> Any:
@@ -87,6 +88,20 @@ def display(*parts: tuple[bool, Callable[[], Any]]) -> Any:
         else:
             list.extend(made, [StackedItems(value)] if isinstance(value, Tensor) else listed(value).entries())
     return made if made.is_dynamic else [*list.__iter__(made)]
+
+
+def unpacked(source: Any, before: int, after: int) -> Any:
+    """Return the values that `first, *others, last = source` binds, also of a dynamic number of rows.
+
+    Raises:
+        ValueError: There are fewer than the names need.
+    """
+    if (rows := Rows.of(source)) is not None:
+        return rows.unpacked(before, after)
+    values = [*source]
+    if (rest := len(values) - before - after) < 0:
+        raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
+    return [*values[:before], values[before : before + rest], *values[before + rest :]]
 
 
 def transposed(function: Any, values: Any) -> Any:

@@ -87,7 +87,21 @@ class _Calls(ast.NodeTransformer):
         self.found = True
         return placed(ast.Call(call("kept", node.func), node.args, node.keywords), node)
 
-    def is_at(self, node: ast.expr) -> bool:
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`first, *others = x`, of as many rows as a dynamic size has."""
+        self.generic_visit(node)
+        names = node.targets[0]
+        elements = names.elts if len(node.targets) == 1 and isinstance(names, (ast.Tuple, ast.List)) else []
+        starred = next((i for i, each in enumerate(elements) if isinstance(each, ast.Starred)), None)
+        if starred is None or not self.is_at(node):
+            return node
+        self.found = True
+        around = (ast.Constant(starred), ast.Constant(len(elements) - starred - 1))
+        node.value = placed(call("unpacked", node.value, *around), node.value)
+        elements[starred] = elements[starred].value  # type: ignore[attr-defined]  # with a star, as just seen
+        return node
+
+    def is_at(self, node: ast.expr | ast.stmt) -> bool:
         return self.lines is None or is_at(node, self.lines)
 
     def visit_List(self, node: ast.List) -> ast.AST:

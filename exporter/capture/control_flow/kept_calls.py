@@ -24,6 +24,7 @@ from fxport.exporter.capture.control_flow.applied import added, listed, mapped, 
 from fxport.exporter.capture.control_flow.branches import chosen, refused
 from fxport.exporter.capture.control_flow.entries import total_of
 from fxport.exporter.capture.control_flow.items import Items, enumerated, turned, zipped
+from fxport.exporter.capture.control_flow.key_methods import of_keys
 from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.math_calls import OF_NUMBERS
 from fxport.exporter.capture.control_flow.merged import watch_copies
@@ -39,9 +40,8 @@ from fxport.exporter.capture.control_flow.number_lists import (
 )
 from fxport.exporter.capture.control_flow.operators import and_, not_, or_
 from fxport.exporter.capture.control_flow.ragged import Ragged
-from fxport.exporter.capture.control_flow.sized_keys import of_keys
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems
-from fxport.exporter.capture.control_flow.symbolic_lists import Parts, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.symbolic_lists import Parts, Rows, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
 from fxport.exporter.capture.guards.presence import SOME
 from fxport.exporter.capture.knowledge import note, version
@@ -103,7 +103,7 @@ def _sum(values: Any, start: Any = 0) -> Any:
     """Add up a list, also one that a loop over a dynamic size filled and that has an element."""
     if (numbers := rows_of(values)) is not None:
         return total_of_numbers(numbers, start)
-    if isinstance(values, (Tensor, Items)):
+    if isinstance(values, (Tensor, Items, Rows)):
         return added(values, start)
     if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
@@ -250,10 +250,7 @@ def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., A
         given: Any = values[0] if len(values) == 1 else values
         if key is None and (numbers := rows_of(given)) is not None:
             return extreme_of(name, numbers, [*rest.values()])
-        is_dynamic = isinstance(given, ScanList) and given.is_dynamic
-        is_dynamic = is_dynamic or (
-            isinstance(given, Tensor) and given.dim() == 1 and isinstance(given.shape[0], SymInt)
-        )
+        is_dynamic = (isinstance(given, ScanList) and given.is_dynamic) or Rows.of(given) is not None
         rows = unwrap(given) if key is None and is_dynamic else None
         if isinstance(rows, Tensor) and rows.dim() == 1:
             best = extreme_row(name, rows, [*rest.values()])
@@ -292,14 +289,13 @@ def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
             return rows.copy()
         if isinstance(rows, ScanList) and rows.is_dynamic:
             return ScanList(rows.entries())
-        dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
-        return SymbolicList([StackedItems(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
+        return kind(*args) if (found := Rows.of(rows)) is None else found
 
     return made
 
 
 def _unbound(x: Tensor, dim: int = 0) -> Any:
-    return SymbolicList([StackedItems(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
+    return Rows(x.movedim(dim, 0)) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
 
 
 def _listed(x: Tensor) -> Any:
@@ -317,7 +313,7 @@ def _split(tensor: Tensor, split_size: Any = None, dim: int = 0, **named: Any) -
     if not isinstance(size, SymInt) or type(split_size) is not int:
         return plain()
     if split_size == 1:
-        return SymbolicList([StackedItems(x.movedim(dim, 0).unsqueeze(dim % x.dim() + 1))], plain)
+        return Rows(x.movedim(dim, 0).unsqueeze(dim % x.dim() + 1))
     count = (size + split_size - 1) // split_size
     sizes = (size - split_size * torch.arange(count)).clamp(max=split_size)
     return Parts(StackedItems(Ragged(x, dim, sizes)), plain, x, dim, split_size)

@@ -7,23 +7,23 @@ changes something, or may fail, both become branches of a cond.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import SymBool, SymInt, Tensor, nn
 
-from fxport.exporter.capture.annotations import CHOSEN, noted
 from fxport.exporter.capture.control_flow.alternatives import is_same_value
 from fxport.exporter.capture.control_flow.branches import chosen
+from fxport.exporter.capture.control_flow.choices import OneOf, as_asked, chosen_at, is_index_of_data, refuse_choice
 from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.identities import is_number
 from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.lists import counted
-from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
+from fxport.exporter.capture.control_flow.merging import DTYPES
 from fxport.exporter.capture.control_flow.number_lists import NumberList, has_data, is_equal
-from fxport.exporter.capture.control_flow.sized_keys import MISSING, found_at, is_sized, taken
+from fxport.exporter.capture.control_flow.sized_keys import holds, is_keyed, is_of_data, taken
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
@@ -120,10 +120,12 @@ def among(value: Any, many: Any) -> Any:
         return _is_in_range(number(value), many)
     if isinstance(many, NumberList):
         return many.equal_to(value).any().item()
-    if isinstance(many, (dict, set, frozenset)) and is_sized(value):
-        return found_at(many, value) is not MISSING
-    searched = SEARCHED.get(getattr(type(many), "__contains__", None), ())
-    if not isinstance(value, searched) or not (depends_on_data(value) or has_data(many)):
+    if isinstance(many, (dict, set, frozenset)) and is_keyed(many, value, "__contains__"):
+        return holds(many, value)
+    if type(many) in (list, tuple) and isinstance(value, tuple) and is_of_data(value) and not is_of_data((*many,)):
+        return holds(many, value)
+    is_searched = getattr(type(many), "__contains__", None) in (list.__contains__, tuple.__contains__)
+    if not (is_searched and isinstance(value, (Tensor, *DTYPES)) and (depends_on_data(value) or has_data(many))):
         return value in many
     found = reduce(lambda one, each: or_(one, lambda: is_equal(value, each)), many, False)
     of_numbers = isinstance(found, Tensor) and not any(isinstance(each, Tensor) for each in (value, *many))
@@ -139,111 +141,30 @@ def _is_in_range(value: Any, numbers: range) -> Any:
     return within if step == 1 and isinstance(value, SymInt) else and_(within, lambda: (value - low) % step == 0)
 
 
-SEARCHED: Mapping[Any, tuple[type, ...]] = {
-    **dict.fromkeys((list.__contains__, tuple.__contains__), (Tensor, *DTYPES)),
-    **dict.fromkeys((set.__contains__, frozenset.__contains__, dict.__contains__), NUMBERS),
-}
-"""By how a container looks for a value: the types that it compares. A set finds tensors by their identity."""
-
-
 def element(values: Any, index: Any) -> Any:
     """Return `values[index]`, of a plain list or tuple, or one of modules, also where data tells the index.
 
-    Of a dict, where the index is a dynamic size.
+    Of a dict, also where the key is a dynamic size, or a number that data tells.
 
     Raises:
         LoopError: There are too many elements to choose from.
         RefusedError: The model would catch that there is no such element.
     """
     if isinstance(values, dict):
-        return taken(values, index) if is_sized(index) else values[index]
-    if type(values) not in (list, tuple, nn.ModuleList) or not len(values) or not _is_index_of_data(index):
+        return taken(values, index) if is_keyed(values, index, "__getitem__") else values[index]
+    if type(values) not in (list, tuple, nn.ModuleList) or not len(values):
         return values[index]
+    if not is_index_of_data(index):
+        return values[as_asked(index)]
     require_uncaught(IndexError)
-    if len(values) > MOST_CHOICES:
-        raise LoopError(f"data tells which of {len(values)} elements it takes, which are more than {MOST_CHOICES}")
-    if all(isinstance(each, nn.Module) for each in values):
-        return OneOf(values, number(index))
-    return _chosen_of([lambda each=each: each for each in values], number(index), 0)
-
-
-class OneOf:
-    """One of several modules, of which only data tells which one: it is called as that, and has its attributes.
-
-    Who asks which one it is, of what kind, or changes it, is refused.
-    """
-
-    _fxport_choice = True
-    _of: Sequence[Any]
-    _at: Any
-
-    def __init__(self, modules: Sequence[Any], index: Any) -> None:
-        vars(self).update({"_of": modules, "_at": index})
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        calls = [lambda each=each: each(*args, **kwargs) for each in self._of]
-        return _chosen_of(calls, self._at, 0)
-
-    def __getattr__(self, name: str) -> Any:
-        return _chosen_of([lambda each=each: getattr(each, name) for each in self._of], self._at, 0)
-
-    @property
-    def __class__(self) -> Any:  # type: ignore[override]  # it cannot be set
-        """The type of all of them, which `isinstance` asks for."""
-        kinds = {type(each) for each in self._of}
-        return kinds.pop() if len(kinds) == 1 else _refuse_choice()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _refuse_choice()
-
-    def __delattr__(self, name: str) -> None:
-        _refuse_choice()
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or _refuse_choice()
-
-    def __hash__(self) -> int:
-        return _refuse_choice()
+    return chosen_at(values, index)
 
 
 def is_same(one: Any, other: Any) -> Any:
     """Return `one is other`. Raises LoopError where only data tells, of a module or a tensor that they choose."""
     if SymInt in (type(one), type(other)):
         return is_number(one, other)
-    return _refuse_choice() if OneOf in (type(one), type(other)) else is_same_value(one, other)
-
-
-def _refuse_choice() -> NoReturn:
-    raise LoopError("it asks more of a module that data choose than to be called, or for an attribute")
-
-
-MOST_CHOICES = 16
-"""Elements among which data may choose: each is a branch within another."""
-
-
-def _is_index_of_data(index: Any) -> bool:
-    if isinstance(index, Tensor):
-        return index.numel() == 1 and not index.dtype.is_floating_point and index.dtype is not torch.bool
-    return isinstance(index, (SymInt, SymBool)) and depends_on_data(index)
-
-
-def _chosen_of(values: Sequence[Callable[[], Any]], index: Any, position: int) -> Any:
-    """Return the element, one of those from a position on: there is one, as Python raises an error else."""
-    if position == len(values) - 1:
-        return values[position]()
-    here = or_(index == position, lambda: index == position - len(values))
-    with noted(CHOSEN, position):
-        return chosen(here, _unnoted(values[position]), _unnoted(lambda: _chosen_of(values, index, position + 1)))
-
-
-def _unnoted(branch: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a branch whose own conditions are none of the index."""
-
-    def run() -> Any:
-        with noted(CHOSEN, None):
-            return branch()
-
-    return run
+    return refuse_choice() if OneOf in (type(one), type(other)) else is_same_value(one, other)
 
 
 def _are_truths(first: Any, second: Callable[[], Any]) -> bool:

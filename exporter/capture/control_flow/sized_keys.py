@@ -1,35 +1,50 @@
-"""Dicts and sets that are asked for a dynamic size, or for a tuple with one: Python would look it up by its hash.
+"""Dicts and sets that are asked for a dynamic size, a number of data, or a tuple with one: Python would hash it.
 
 table[x.shape[0]]                        _steps.element(table, x.shape[0])
 x.shape[0] in {1, 2, 4}                  _steps.among(x.shape[0], {1, 2, 4})
-cache[x.shape[0]] = mask                 _steps.put(mask, cache, x.shape[0]), which is refused
+table.get(x.shape[0], 0.5)               _steps.KEPT(table.get)(x.shape[0], 0.5)
 
-Each key that is there is compared with the size, which asks a question about the size. Nothing is put in under a size:
-code that is not rewritten may ask for a number that is equal to it, and Python would not compare them.
+Each key that is there is compared with the size, which asks a question about it; with what data tell, in the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
+from types import MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from torch import SymFloat, SymInt
+import torch
+from torch import SymFloat, SymInt, Tensor
 
+from fxport.exporter.capture.control_flow.choices import chosen_at
 from fxport.exporter.capture.control_flow.merging import LoopError
-from fxport.exporter.capture.control_flow.truth import depends_on_data
+from fxport.exporter.capture.control_flow.truth import NUMBERS, as_tensor, depends_on_data
 from fxport.exporter.capture.failures import KEPT_BY_SIZE
+from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.patches.numbers import number
 
 SIZES = (SymInt, SymFloat)
 
 MISSING = object()
 
 
+def is_keyed(values: Any, key: Any, method: str) -> bool:
+    """Return whether Python's own method would have to hash a symbolic number, or a tuple with one."""
+    is_plain = isinstance(getattr(type(values), method, None), (MethodDescriptorType, WrapperDescriptorType))
+    return is_plain and (is_sized(key) or is_of_data(key))
+
+
 def is_sized(key: Any) -> bool:
     """Return whether a key is a symbolic number, or a tuple with one, and not one that data tell."""
     if isinstance(key, tuple):
-        return any(map(is_sized, key)) and not any(depends_on_data(each) for each in key)
+        return any(map(is_sized, key)) and not any(map(is_of_data, key))
     return isinstance(key, SIZES) and not depends_on_data(key)
+
+
+def is_of_data(key: Any) -> bool:
+    """Return whether a key is a number that only data tell, or a tuple with one."""
+    return any(map(is_of_data, key)) if isinstance(key, tuple) else isinstance(key, NUMBERS) and depends_on_data(key)
 
 
 def found_at(keys: Iterable[Any], key: Any) -> Any:
@@ -40,70 +55,70 @@ def found_at(keys: Iterable[Any], key: Any) -> Any:
     return next((each for each in keys if _may_equal(each, key) and _is_equal(each, key)), MISSING)
 
 
-def put(value: Any, values: Any, key: Any) -> None:
-    """Do `values[key] = value`, of which Python computes the value first.
+def taken(values: Mapping[Any, Any], key: Any) -> Any:
+    """Return `values[key]` of a dict.
 
     Raises:
-        LoopError: It would be a new key of a dict, and is a symbolic number.
+        KeyError: It has no such key.
+        LoopError: It would make an entry.
+        RefusedError: Data tell the key, and the model would catch that there is none.
     """
-    if isinstance(values, dict) and is_sized(key):
-        key = _known(values, key)
-    values[key] = value
-
-
-def taken(values: Mapping[Any, Any], key: Any) -> Any:
-    """Return `values[key]` of a dict. Raises KeyError where it has no such key, and LoopError where it makes one."""
-    found = found_at(values, key)
+    if is_of_data(key) and not hasattr(values, "__missing__"):
+        require_uncaught(KeyError)
+        if candidates := _candidates(values, key):
+            return chosen_at([values[each] for each in candidates], _position(candidates, key))
+        raise KeyError(key)
+    found = MISSING if is_of_data(key) else found_at(values, key)
     if found is not MISSING:
         return values[found]
     raise LoopError(KEPT_BY_SIZE) if hasattr(values, "__missing__") else KeyError(key)  # as of a defaultdict
 
 
-def _known(values: Iterable[Any], key: Any) -> Any:
-    """Return the key that is equal to a symbolic one. Raises LoopError where there is none."""
-    found = found_at(values, key)
-    if found is MISSING:
-        raise LoopError(KEPT_BY_SIZE)
-    return found
-
-
-def _get(values: dict[Any, Any], key: Any, default: Any = None) -> Any:
+def got(values: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
+    """Return `values.get(key, default)` of a dict."""
+    if is_of_data(key):
+        candidates = _candidates(values, key)
+        return chosen_at([*(values[each] for each in candidates), default], _position(candidates, key))
     found = found_at(values, key)
     return default if found is MISSING else values[found]
 
 
-def _setdefault(values: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    return values[_known(values, key)]
+def holds(keys: Iterable[Any], key: Any) -> Any:
+    """Return `key in keys`."""
+    if not is_of_data(key):
+        return found_at(keys, key) is not MISSING
+    candidates = _candidates(keys, key)
+    return bool(candidates) and (_position(candidates, key) < len(candidates)).item()
 
 
-def _add(values: set[Any], key: Any) -> None:
-    _known(values, key)
+def _candidates(keys: Iterable[Any], key: Any) -> list[Any]:
+    return [each for each in keys if _may_equal(each, key)]
 
 
-METHODS: Mapping[type, Mapping[str, Callable[..., Any]]] = {
-    dict: {"get": _get, "setdefault": _setdefault},
-    set: {"add": _add},
-}
-"""Methods that take a key, by their names."""
+def _position(keys: Sequence[Any], key: Any) -> Tensor:
+    """Return which of the keys is equal to what only data tell, as a tensor of shape []; their count where none is."""
+    if not keys:
+        return torch.tensor(0)
+    parts = key if isinstance(key, tuple) else (key,)
+    columns = zip(*(each if isinstance(key, tuple) else (each,) for each in keys), strict=True)
+    found = torch.stack([_equal_to(part, column) for part, column in zip(parts, columns, strict=True)]).all(0)
+    return torch.where(found.any(), found.long().argmax(), len(keys))
 
 
-def of_keys(values: Any, name: str) -> Callable[..., Any] | None:
-    """Return such a method of a dict or a set for keys of symbolic numbers as well; None where Python's own will do."""
-    method = METHODS[dict if isinstance(values, dict) else set].get(name)
-    if method is None:
-        return None
-
-    def made(key: Any, *rest: Any) -> Any:
-        return method(values, key, *rest) if is_sized(key) else getattr(values, name)(key, *rest)
-
-    return made
+def _equal_to(value: Any, column: Sequence[Any]) -> Tensor:
+    """Return which of some numbers are equal to one, or of other values to such a value."""
+    if isinstance(value, tuple):
+        raise LoopError("it looks up a tuple of tuples with a number from data")
+    if not isinstance(value, (int, float, *NUMBERS)):
+        return torch.tensor([each == value for each in column])
+    return torch.tensor([number(each) for each in column]) == as_tensor(number(value))
 
 
 def _may_equal(each: Any, key: Any) -> bool:
     """Return whether a key can be equal to another one, as far as their types tell."""
     if isinstance(key, tuple):
         return isinstance(each, tuple) and len(each) == len(key) and all(map(_may_equal, each, key))
-    return isinstance(each, (int, float)) if isinstance(key, SIZES) else each == key
+    return isinstance(each, (int, float)) if isinstance(key, NUMBERS) else each == key
 
 
 def _is_equal(each: Any, key: Any) -> bool:

@@ -7,11 +7,13 @@ from functools import partialmethod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
 
 from fxport.exporter.capture.control_flow.lists import GUARDED, ScanList
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems, unreadable
+from fxport.exporter.capture.patches.extremes import watch_turned
+from fxport.exporter.capture.patches.numbers import number
 
 
 class SymbolicList(list[StackedItems]):
@@ -38,6 +40,42 @@ for _name in (*GUARDED, "__add__", "__bool__", "__ge__", "__getitem__", "__gt__"
               "__lt__", "__ne__", "__radd__", "__rmul__", "__setitem__", "append", "clear", "copy", "extend", "insert",
               "pop", "reverse"):  # fmt: skip
     setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
+
+
+class Rows(SymbolicList):
+    """The rows of a tensor, of which each can be had by its number, as a view."""
+
+    def __init__(self, rows: Tensor) -> None:
+        super().__init__([StackedItems(rows)])
+        self._rows = rows
+
+    @staticmethod
+    def of(source: Any) -> Rows | None:
+        """Return the elements that Python finds in such rows, or in a tensor of as many; None of anything else."""
+        if isinstance(source, Rows):
+            return source
+        is_dynamic = isinstance(source, Tensor) and source.dim() > 0 and isinstance(source.shape[0], SymInt)
+        return Rows(source) if is_dynamic else None
+
+    def __getitem__(self, key: Any) -> Any:  # type: ignore[override]  # a tensor, or rows
+        if isinstance(key, Tensor):
+            raise unreadable(list.__iter__(self))
+        if not isinstance(key, slice):
+            return self._rows[number(key)]
+        if key.step is None or (type(key.step) is int and key.step > 0):
+            return Rows(self._rows[key])
+        if (key.start, key.stop, key.step) != (None, None, -1):
+            raise LoopError("it takes a part of a list of a dynamic size from its end to its start")
+        turned = self._rows.flip(0)
+        watch_turned(turned, self._rows)
+        return Rows(turned)
+
+    def unpacked(self, before: int, after: int) -> list[Any]:
+        """Return the values of `before` names, of one with a star, and of `after` more."""
+        if self._rows.shape[0] < before + after:
+            raise ValueError(f"not enough values to unpack (expected at least {before + after})")
+        rest = self[before : -after or None]
+        return [*(self[i] for i in range(before)), rest, *(self[i] for i in range(-after, 0))]
 
 
 class Parts(SymbolicList):

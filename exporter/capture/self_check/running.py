@@ -171,6 +171,8 @@ def words_of(body: Body) -> str:
     names = [getattr(each, "target", None) for each in body.node.args[1:3]]
     owner = body.node.graph.owning_module
     is_true = owner is not None and isinstance(names[0], str) and owner.get_submodule(names[0]) is body.gm
-    if (index := body.node.meta.get(CHOSEN)) is not None:
-        return f"What is at {'index' if is_true else 'an index above'} {index}"
+    if (numbers := body.node.meta.get(CHOSEN)) is not None:
+        first, middle, end = numbers
+        first, last = (first, middle - 1) if is_true else (middle, end - 1)
+        return f"What is at index {first}" if first == last else f"What is at indices {first} to {last}"
     return f"The branch in which this condition is {'true' if is_true else 'false'}"

@@ -89,11 +89,63 @@ class TableWithout(nn.Module):
         return x * {3: 0.5, 5: 0.25}[x.shape[0]]
 
 
+class TableOfShapes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * {(n, 4): n + 0.5 for n in range(3, 12)}.get(tuple(x.shape), 9.0)
+
+
+class TableOfData(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * {True: 2.0, -1: 3.0, 2.0: 4.0, 1.5: 5.0}.get(x.sum().round().clamp(-3, 3).item(), 9.0)
+
+
+class TableOfLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList((nn.ReLU(), nn.Sigmoid(), nn.Tanh()))
+        self.by_size = {3: self.layers[0], 5: self.layers[1]}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.by_size.get(x.shape[0], self.layers[2])(x)
+
+
+class TableOfItsOwn(nn.Module):
+    """A dict that looks up in another way than Python's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * Doubled({3: 0.5, 5: 0.25}).get(x.shape[0], 1.0)
+
+
+class Doubled(dict[int, float]):
+    def get(self, key: int, default: Any = None) -> Any:
+        return 2 * dict.get(self, key, default)  # of its own
+
+
+class ByRemainder(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0)[-(x.shape[0] % 8)]
+
+
+class LayerByRemainder(TableOfLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers[x.shape[0] % 3](x)
+
+
+class FunctionByRemainder(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (torch.relu, lambda y: y * 2, torch.tanh)[x.shape[0] % 3](x)
+
+
 class InSet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[0] in {2, 5}:
             return x * 2
         return x - 1
+
+
+class InSetOfShapes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if tuple(x.shape) in {(2, 4), (3, 4), (3, 5)} else x - 1
 
 
 class SetOfSizes(nn.Module):
@@ -117,8 +169,16 @@ CASES = of(
     Row("a dict with a factory", Counted, MORE, ROWS, "# makes an entry"),
     Row("a cache of one value", CachedAlone, MORE, ROWS),
     Row("a number that may be a size", NumberOfASize, MORE, ROWS, "# a number later"),
-    Row("a table with a default", Table, MORE, ROWS, or_right=True),
-    Row("a table without one", TableWithout, SIZES[:2], ROWS, "{3: 0.5, 5: 0.25}[x.shape[0]]"),
+    Row("a table with a default", Table, MORE, ROWS),
+    Row("a table without one", TableWithout, SIZES[:2], ROWS),
+    Row("a table of shapes", TableOfShapes, MORE, ROWS),
+    Row("a table of what data tell", TableOfData, MORE, ROWS),
+    Row("a table of layers", TableOfLayers, MORE, ROWS),
+    Row("a table that looks up otherwise", TableOfItsOwn, MORE, ROWS, "# of its own"),
+    Row("a number by a remainder", ByRemainder, MORE, ROWS),
+    Row("a layer by a remainder", LayerByRemainder, MORE, ROWS),
+    Row("a function by a remainder", FunctionByRemainder, MORE, ROWS),
     Row("a set", InSet, MORE, ROWS),
+    Row("a set of shapes", InSetOfShapes, MORE, ROWS),
     Row("a set of sizes", SetOfSizes, MORE, ROWS, "# into a set"),
 )
