@@ -138,30 +138,30 @@ def test_a_number_is_refused(attempts: list[int]) -> None:
     assert 0 not in attempts
 
 
-TABLE = {1: 2.0, 2: 4.0}
+TABLE = {1: "two", 2: "four"}
 
 
 class Looked(nn.Module):
-    """Looks up a number of the data, whatever an attempt does."""
+    """Looks up a text by a number of the data, whatever an attempt does."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * TABLE[int(x[0])]
+        return x * len(TABLE[int(x[0])])
 
 
 class Sloped(nn.Module):
-    """Asks for a gradient of its input, and then looks up a number."""
+    """Asks for a gradient of its input, and then looks up a text."""
 
     def forward(self, x: Tensor) -> Tensor:
         (slope,) = torch.autograd.grad((x.detach().requires_grad_() ** 2).sum(), [x])
-        return x * TABLE[int(slope[0])]
+        return x * len(TABLE[int(slope[0])])
 
 
 class Asking(nn.Module):
-    """Asks whether gradients are recorded, and then looks up a number."""
+    """Asks whether gradients are recorded, and then looks up a text."""
 
     def forward(self, x: Tensor) -> Tensor:
         scale = 2 if torch.is_grad_enabled() else 1
-        return x * TABLE[int(x[0] * scale)]
+        return x * len(TABLE[int(x[0] * scale)])
 
 
 @pytest.mark.parametrize(("model", "is_tried"), [(Looked(), False), (Sloped(), True), (Asking(), True)])

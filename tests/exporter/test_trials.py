@@ -146,16 +146,6 @@ def test_what_is_read_of_memory_is_right_or_left_out(name: str, tmp_path: Path) 
         torch.testing.assert_close(got, module.Model()(x))
 
 
-def test_what_a_capture_alone_has_is_refused(tmp_path: Path) -> None:
-    line = 'k = 2.0 if hasattr(x, "fake_mode") and x.contiguous() is x else 3.0'
-    module = module_with(HEAD.format(line=line, handler=""), tmp_path, "faked")
-    with pytest.raises(ExportError) as caught:
-        export(module.Model(), (torch.randn(2, 20),))
-    (finding,) = [each for each in caught.value.log.findings if each.level is Level.ERROR]
-    assert finding.place is not None
-    assert 'hasattr(x, "fake_mode")' in (finding.place.snippet or "")
-
-
 GIVEN_BACK = """\
 import random
 import threading

@@ -38,15 +38,10 @@ from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import TRACED_FROM, at_chosen, known_sizes
 from fxport.fx_passes.program import InputKind, OutputKind, Program
-from fxport.fx_passes.randomness import draws_numbers
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
 
 BY_SIZE = "it raises an error, which the model catches, or reads how tensors lie in memory, otherwise at some sizes"
-
-OTHERWISE = "it reads how tensors lie in memory, or which object one is, and is otherwise in PyTorch for the example"
-
-BY_VALUES = "Compare sizes and values by `==`, tensors by `torch.equal`; or lay out a tensor by `contiguous`."
 
 LARGEST = 8192
 """Of the sizes that are tried."""
@@ -105,9 +100,6 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     trials = _Trials(program, request, functions, handling, compared)
     if trials.example is None:
         return
-    has_other_causes = is_rewritten or _depends_on_process(observed) or draws_numbers(program.graph_module)
-    if compared and not (has_other_causes or trials.can_be_compared):
-        raise RefusedError(OTHERWISE, place=compared[0], cure=BY_VALUES)
     for caught in observed.caught if handling else ():
         _require_same(caught, trials.example, NOT_IN_MEMORY)
         _require_same(trials.example, caught, ONLY_IN_PYTORCH)
@@ -117,11 +109,6 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
             if request.as_data or env is None:
                 raise RefusedError(BY_SIZE, place=place, cure=CURE)
             yield Guard(condition, env, place, by_user=True, counted=False, about_layout=False)
-
-
-def _depends_on_process(observed: Observed) -> bool:
-    """Return whether two runs of the model may differ by Python state, or by what the process gives."""
-    return bool(observed.effects.seen or observed.effects.marked or observed.effects.reads.names)
 
 
 def _require_same(one: Caught, other: Caught, reason: str) -> None:
