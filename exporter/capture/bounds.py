@@ -1,14 +1,15 @@
-"""Indices that are checked before a GPU gets them: its kernels end the use of the device where the CPU raises."""
+"""Indices checked before a kernel gets them: a GPU's ends the use of the device, some of the CPU write anywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import HigherOrderOperator
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,11 +39,25 @@ class IndicesInBounds(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class UncheckedInBounds(TorchFunctionMode):
+    """Raise IndexError for indices that kernels of the CPU read or write at without looking at their bounds.
+
+    On values of ours they would end the process, or give numbers from elsewhere in memory.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        bounds = UNCHECKED.get(func)
+        for indices, least, end in bounds(*args, **kwargs) if bounds is not None else ():
+            _require(indices, least, end)
+        return func(*args, **kwargs)
+
+
 def bounds_checked(module: torch.nn.Module, call: Any) -> AbstractContextManager[object]:
-    """Return a context for a call of a module that checks indices if one of their tensors is on a GPU."""
+    """Return a context for a call of a module that checks indices: all of them if one of the tensors is on a GPU."""
     held = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(call))
     on_gpu = any(isinstance(each, Tensor) and each.device.type not in ("cpu", "meta") for each in held)
-    return IndicesInBounds() if on_gpu else nullcontext()
+    return IndicesInBounds() if on_gpu else UncheckedInBounds()
 
 
 def _require(indices: Tensor, least: int, end: int) -> None:
@@ -93,3 +108,31 @@ BOUNDS: Mapping[Any, Callable[..., Iterator[Bounds]]] = {
     **dict.fromkeys((aten.nll_loss_forward, aten.nll_loss2d_forward), _of_classes),
 }
 """Operators that read or write at indices, by ATen's names, with the bounds of these."""
+
+
+def _of_sorted_rows(input: Tensor, size: int, **_: Any) -> Iterator[Bounds]:
+    yield input, 0, size
+
+
+def _of_row_starts(crow_indices: Tensor, col_indices: Tensor, **_: Any) -> Iterator[Bounds]:
+    yield crow_indices, 0, col_indices.numel() + 1
+
+
+def _of_labels(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *_: Any, **__: Any
+) -> Iterator[Bounds]:
+    """Bounds of all labels but those behind the length of a target, which are not read."""
+    lengths = torch.as_tensor(target_lengths, device=targets.device)
+    if targets.dim() == 2:
+        targets = targets[torch.arange(targets.shape[1], device=targets.device) < lengths.reshape(-1, 1)]
+    elif lengths.dim():
+        targets = targets[: int(lengths.sum())]
+    yield targets, 0, log_probs.shape[-1]
+
+
+UNCHECKED: Mapping[Any, Callable[..., Iterator[Bounds]]] = {
+    torch._convert_indices_from_coo_to_csr: _of_sorted_rows,
+    torch._convert_indices_from_csr_to_coo: _of_row_starts,
+    torch.ctc_loss: _of_labels,
+}
+"""Functions of PyTorch whose kernels on the CPU do not check their indices, with the bounds of these."""

@@ -366,6 +366,13 @@ FORMAT: Rows = (frames("torch._prims_common", "are_strides_like_channels_last_or
 CALLING: Rows = (frames("torch._ops:OpOverload", "__call__", "tells which op asks in C++"),)
 """Functions that call an op."""
 
+UNCHECKED: Rows = (
+    names(
+        "torch", "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo", "they check no index on the CPU"
+    ),
+)
+"""Functions that models call, and which may end the process on values of ours."""
+
 FILES: Rows = (
     names("torch", "__file__", "frames of PyTorch are told from those of a model by their files"),
     names("torch.fx.experimental", "__path__", "where a symbolic number becomes a Python one"),
@@ -375,4 +382,4 @@ FILES: Rows = (
 )
 """Files whose frames tell who asks about a size."""
 
-CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CALLING, *FILES)
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CALLING, *UNCHECKED, *FILES)

@@ -1,4 +1,4 @@
-"""Indices that a GPU would end the process for: they raise what the CPU raises."""
+"""Indices that a GPU or an unchecked kernel of the CPU would end the process for: they raise what the CPU raises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fxport.exporter.capture.bounds import BOUNDS, IndicesInBounds
+from fxport.exporter.capture.bounds import BOUNDS, UNCHECKED, IndicesInBounds, UncheckedInBounds, bounds_checked
 
 TABLE = torch.arange(20.0).reshape(5, 4)
 WEIGHT = torch.nn.Parameter(TABLE)
@@ -79,3 +79,66 @@ def test_every_operator_of_the_table_is_called() -> None:
 
 def _name(packet: Any) -> str:
     return str(packet).removesuffix("_")
+
+
+PROBABILITIES = torch.zeros(6, 2, 4).log_softmax(-1)
+STEPS, LABELS = at(6, 6), at(2, 1)
+
+UNCHECKED_CALLS: dict[str, tuple[Callable[[int], Any], tuple[int, ...], tuple[int, ...]]] = {
+    "rows of sorted indices": (
+        lambda i: torch._convert_indices_from_coo_to_csr(at(0, i), size=5),
+        (0, 4),
+        (5, 10**6, -1),
+    ),
+    "indices of rows": (lambda i: torch._convert_indices_from_csr_to_coo(at(0, i), at(0, 1)), (2,), (3, 10**6, -1)),
+    "ctc_loss": (
+        lambda i: torch.ctc_loss(PROBABILITIES, at(1, i, 2, 99).reshape(2, 2), STEPS, LABELS),
+        (1, 3),
+        (4, 10**6, -1),
+    ),
+    "ctc_loss of labels in a row": (
+        lambda i: torch.ctc_loss(PROBABILITIES, at(1, i, 2), STEPS, LABELS),
+        (1, 3),
+        (4, 10**6),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCHECKED_CALLS)
+def test_what_the_cpu_does_not_check(name: str) -> None:
+    """The kernel is not reached out of bounds: it would write into the memory of others."""
+    call, inside, outside = UNCHECKED_CALLS[name]
+    for index in inside:
+        want = call(index)
+        with UncheckedInBounds():
+            assert torch.equal(call(index), want)
+    for index in outside:
+        with pytest.raises(IndexError, match="is out of bounds for dimension with size"), UncheckedInBounds():
+            call(index)
+
+
+def test_every_unchecked_function_is_called() -> None:
+    seen: set[Any] = set()
+
+    class Seen(UncheckedInBounds):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.add(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    for call, inside, _ in UNCHECKED_CALLS.values():
+        with Seen():
+            call(inside[0])
+    assert seen >= UNCHECKED.keys()
+
+
+class RowsOf(torch.nn.Module):
+    """Rows of a type, as torch_geometric's HeteroLinear finds them."""
+
+    def forward(self, kinds: torch.Tensor) -> torch.Tensor:
+        return torch._convert_indices_from_coo_to_csr(kinds.sort()[0], 3).diff()
+
+
+def test_a_call_of_a_model_is_checked() -> None:
+    module, kinds = RowsOf(), (at(0, 7, 2),)
+    with pytest.raises(IndexError, match="index 7 is out of bounds"), bounds_checked(module, kinds):
+        module(*kinds)
