@@ -135,6 +135,7 @@ TRACE: Rows = (
     ),
     names("torch.export._trace", "_aot_export_joint_with_descriptors", "replaced: traces a step once"),
     names("torch._functorch.aot_autograd", "run_functionalized_fw_and_collect_metadata", "the same: left out"),
+    names("torch._functorch._aot_autograd.subclass_utils", "create_subclass_meta", "the same: tells inputs apart"),
     names(
         "torch._higher_order_ops.effects",
         "_register_effectful_op _get_effect",

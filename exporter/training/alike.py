@@ -6,8 +6,10 @@ state, and on the settings of its group. A step has as many updates as parameter
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -34,7 +36,7 @@ BY_SHAPE: frozenset[type[optim.Optimizer]] = frozenset({optim.Adafactor, optim.M
 _LIBRARY = torch.library.Library("fxport", "FRAGMENT")
 for _name in ("update_begins", "update_ends"):
     _LIBRARY.define(f"{_name}(Tensor[] tensors, int number) -> Tensor[]")
-_LIBRARY.define("update_alike(Tensor[] tensors, int number, int parameters) -> Tensor[]")
+_LIBRARY.define("update_alike(Tensor[] tensors, int number, int parameters, bool whole) -> Tensor[]")
 
 
 @torch.library.register_fake("fxport::update_begins", lib=_LIBRARY)
@@ -44,7 +46,9 @@ def _same(tensors: list[Tensor], number: int) -> list[Tensor]:
 
 
 @torch.library.register_fake("fxport::update_alike", lib=_LIBRARY)
-def _updated(tensors: list[Tensor], number: int, parameters: int) -> list[Tensor]:
+def _updated(tensors: list[Tensor], number: int, parameters: int, whole: bool) -> list[Tensor]:
+    if not whole:
+        return [torch.empty(())]
     return [
         torch.empty_like(each)
         for parameter, _gradient, *state in in_parts(tensors, parameters)
@@ -53,7 +57,10 @@ def _updated(tensors: list[Tensor], number: int, parameters: int) -> list[Tensor
 
 
 BEGINS, ENDS, ALIKE = torch.ops.fxport.update_begins, torch.ops.fxport.update_ends, torch.ops.fxport.update_alike
-"""Marks in a trace: what a traced update is given, and what it comes to; and updates like that one, in one call."""
+"""Marks in a trace: what a traced update is given, and what it comes to; and updates like that one, in one call.
+
+Updates of which only the results of the trace are made are one tensor there, which stands for each.
+"""
 
 BINDINGS = "unbacked_bindings"
 """Key of `node.meta`: the symbols of numbers that a node reads from tensors."""
@@ -67,6 +74,20 @@ def is_known(optimizer: optim.Optimizer) -> bool:
     return kind in ELEMENTWISE | BY_SHAPE and own and not any(hooks)
 
 
+@dataclass
+class Alike:
+    """The updates of a trace, of which one is traced for many.
+
+    Attributes:
+        numbers: Gives each traced update its number.
+        results: By the number of an update, the names of what those like it come to: a parameter's own, or with that of
+            its state. They are one tensor in the trace.
+    """
+
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    results: dict[int, list[tuple[str, str | None]]] = field(default_factory=dict)
+
+
 def stepped_alike(
     optimizer: optim.Optimizer,
     names: Mapping[int, str],
@@ -74,17 +95,32 @@ def stepped_alike(
     state: State,
     learning_rates: Mapping[int, Tensor],
     own: OwnTensors,
-    numbers: Iterator[int],
+    alike: Alike,
+    groups: Sequence[Sequence[str]],
+    gradients: Mapping[str, Tensor],
+    last: bool,
 ) -> State:
     """Do what `stepped` does; in a trace, one update stands for all that are like it, until `expand`.
 
-    Values in `parameters` are changed in place, or replaced. `numbers` gives each such update its number in the trace.
+    Values in `parameters` are changed in place, or replaced.
+
+    Args:
+        optimizer: Makes the updates.
+        names: The names of its parameters, by id.
+        parameters: Their values; those that are in no group have their gradients in `.grad`.
+        state: Their state, by name.
+        learning_rates: Those of the groups of parameters.
+        own: The tensors of the step.
+        alike: The updates of the trace.
+        groups: The names of parameters whose updates are like each other.
+        gradients: Those of the parameters.
+        last: The results are those of the trace, and nothing reads them.
     """
-    if not torch.compiler.is_compiling() or not is_known(optimizer):
-        return stepped(optimizer, names, parameters, state, learning_rates, own)
     chosen, held = dict(parameters), dict(state)
-    marked = [(next(numbers), alike) for alike in _alike(optimizer, names, parameters, state)]
-    tensors = {name: [parameters[name], parameters[name].grad, *state.get(name, {}).values()] for name in parameters}
+    marked = [(next(alike.numbers), each) for each in groups]
+    tensors = {
+        name: [parameters[name], gradients[name], *state.get(name, {}).values()] for each in groups for name in each
+    }
     for number, (first, *others) in marked:
         chosen[first], chosen[first].grad, *values = BEGINS(tensors[first], number)
         held |= {first: dict(zip(state.get(first, {}), values, strict=True))}
@@ -95,35 +131,45 @@ def stepped_alike(
         keys = tuple(state.get(first, {}))
         results = {first: ENDS([chosen[first], *(new[first][key] for key in keys)], number)}
         given = [each for name in others for each in tensors[name]]
-        results |= zip(others, in_parts(ALIKE(given, number, len(others)), len(others)), strict=True)
+        made = ALIKE(given, number, len(others), not last)
+        if last:
+            alike.results[number] = [(name, key) for name in others for key in (None, *keys)]
+            made = made * len(alike.results[number])
+        results |= zip(others, in_parts(made, len(others)), strict=True)
         for name, (parameter, *values) in results.items():
             parameters[name] = parameter
             new |= {name: dict(zip(keys, values, strict=True))} if keys else {}
     return new
 
 
-def _alike(
-    optimizer: optim.Optimizer, names: Mapping[int, str], parameters: Mapping[str, Tensor], state: State
+def groups_alike(
+    optimizer: optim.Optimizer,
+    names: Mapping[int, str],
+    parameters: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    state: State,
 ) -> list[list[str]]:
-    """Return the names of parameters whose updates have the same graph, where there are several."""
+    """Return the names of parameters whose updates have the same graph, where there are several; none in eager mode."""
+    if not torch.compiler.is_compiling() or not is_known(optimizer):
+        return []
     found: dict[Hashable, list[str]] = {}
     for index, group in enumerate(optimizer.param_groups):
         for parameter in group["params"]:
             name = names[id(parameter)]
-            key = kind_of_update(optimizer, index, parameters[name], state.get(name, {}))
+            key = kind_of_update(optimizer, index, parameters[name], gradients.get(name), state.get(name, {}))
             found.setdefault(name if key is None else key, []).append(name)
     return [each for each in found.values() if len(each) > 1]
 
 
 def kind_of_update(
-    optimizer: optim.Optimizer, group: int, parameter: Tensor, state: Mapping[str, Tensor]
+    optimizer: optim.Optimizer, group: int, parameter: Tensor, gradient: Tensor | None, state: Mapping[str, Tensor]
 ) -> Hashable | None:
     """Return a key that parameters have in common whose updates have the same graph; None without a gradient."""
-    if parameter.grad is None:
+    if gradient is None:
         return None
     held = [(key, value.dtype, None if value.shape == parameter.shape else value.shape) for key, value in state.items()]
     shape = None if type(optimizer) in ELEMENTWISE and parameter.dim() else parameter.shape
-    return (group, parameter.dtype, parameter.grad.dtype, parameter.device, shape, *held)
+    return (group, parameter.dtype, gradient.dtype, parameter.device, shape, *held)
 
 
 def in_parts(values: Sequence[T], count: int) -> list[Sequence[T]]:
@@ -132,15 +178,35 @@ def in_parts(values: Sequence[T], count: int) -> list[Sequence[T]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def expand(gm: GraphModule) -> None:
-    """Replace each update that is like a traced one by copies of its nodes, and drop the marks."""
+def expand(gm: GraphModule, alike: Alike, place_of: Callable[[str, str | None], int], count: int) -> None:
+    """Replace each update that is like a traced one by copies of its nodes, and drop the marks.
+
+    Args:
+        gm: The graph of the trace.
+        alike: The updates of the trace.
+        place_of: Returns the place among the results of the trace of a new parameter, or of its state.
+        count: How many results there are.
+    """
     found = {mark: _calls(gm, mark) for mark in (BEGINS, ENDS, ALIKE)}
     begins, ends = ({node.args[1]: node for node in found[mark]} for mark in (BEGINS, ENDS))
     updates = {number: _Update(begins[number], ends[number]) for number in begins}
+    results: dict[int, Node] = {}
     for node in found[ALIKE]:
-        tensors, number, count = node.args
-        parts = in_parts(tensors, count)  # type: ignore[arg-type]  # a list of nodes and a number
-        _use(node, [each for part in parts for each in updates[number].copied(node, part)])
+        tensors, number, parameters, whole = node.args
+        parts = in_parts(tensors, parameters)  # type: ignore[arg-type]  # a list of nodes and a number
+        with fake_mode_of([each.meta["val"] for each in parts[0]]):
+            made = [each for part in parts for each in updates[number].copied(node, part)]
+        if whole:
+            _use(node, made)
+        else:
+            results |= zip((place_of(*each) for each in alike.results[number]), made, strict=True)  # type: ignore[index]
+    if results:
+        output = gm.graph.output_node()
+        given: Any = output.args[0]
+        first = len(given) - count
+        output.args = (type(given)(results.get(place - first, each) for place, each in enumerate(given)),)
+        for node in found[ALIKE]:
+            _use(node, ())
     for node in (*ends.values(), *begins.values()):
         _use(node, node.args[0])  # type: ignore[arg-type]  # its first argument is a list of nodes
 
@@ -155,9 +221,12 @@ def _parts(node: Node) -> dict[int, Node]:
 
 
 def _use(node: Node, values: Sequence[Node]) -> None:
-    """Make uses of what a call returns uses of other nodes, and erase it."""
+    """Make uses of what a call returns uses of other nodes, and erase it. Where there are none, it has no uses left."""
     for place, part in _parts(node).items():
-        replace(part, values[place])
+        if values:
+            replace(part, values[place])
+        else:
+            part.graph.erase_node(part)
     node.graph.erase_node(node)
 
 
@@ -185,7 +254,10 @@ class _Update:
                 self.nodes.append(between)
 
     def copied(self, before: Node, tensors: Sequence[Node]) -> list[Node]:
-        """Copy the nodes before another node, for an update of other tensors; return what it comes to."""
+        """Copy the nodes before another node, for an update of other tensors; return what it comes to.
+
+        It runs in the fake mode of the trace.
+        """
         graph: Graph = before.graph
         parameter = tensors[0].meta["val"]
         alike, axes = parameter.shape == self.shape, (tuple(parameter.shape), parameter.stride(), parameter.device)
@@ -210,8 +282,7 @@ class _Update:
         for node in new.all_input_nodes:
             value = node.meta["val"]
             if node in copies and isinstance(value, Tensor):
-                with fake_mode_of(value):
-                    node.meta["val"] = torch.empty_like(value)
+                node.meta["val"] = torch.empty_like(value)
         new.meta["val"] = run_fake(new.target, new.args, dict(new.kwargs))
         if BINDINGS in new.meta:
             new.meta[BINDINGS] = {new.meta["val"].node.expr: ()}
@@ -221,5 +292,4 @@ class _Update:
         value = node.meta["val"]
         if any(isinstance(each, list | tuple) for each in node.args) or value.shape not in (self.shape, ()):
             raise AssertionError(f"'{node.target}' in an update of single elements depends on the shape")
-        with fake_mode_of(parameter):
-            return value if value.shape == () else torch.empty_like(parameter, dtype=value.dtype)
+        return value if value.shape == () else torch.empty_like(parameter, dtype=value.dtype)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +23,9 @@ from fxport.exporter.capture.patches.autograd import (
     saved_tensor_hooks_kept,
 )
 from fxport.exporter.capture.patches.recurrent_layers import recurrent_layers_as_scans
+from fxport.exporter.capture.patches.traced_once import is_only_trace
 from fxport.exporter.capture.places import Around
-from fxport.exporter.training.alike import expand, stepped_alike
+from fxport.exporter.training.alike import Alike, expand, groups_alike, stepped_alike
 from fxport.exporter.training.averages import averaged_models, cumulative_averages
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
@@ -80,6 +80,9 @@ class _Seen:
     absent: set[str] = field(default_factory=set)
     """Parameters that the capture found to have a gradient in some runs only."""
     written: set[str] = field(default_factory=set)
+    alike: Alike = field(default_factory=Alike)
+    results: Sequence[str] = ()
+    """The names of the results of the last call, in their order."""
 
 
 class TrainingStep(Around):
@@ -132,7 +135,7 @@ class TrainingStep(Around):
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
         (parts,) = self.parts
         self._seen.unused = []
-        current, held, numbers = dict(parameters), _nested(kind_of_state(state, OPTIMIZER)), itertools.count()
+        current, held, self._seen.alike = dict(parameters), _nested(kind_of_state(state, OPTIMIZER)), Alike()
         losses, results, new, changed = list[torch.Tensor](), dict[str, torch.Tensor](), State(), set[str]()
         for phase in parts.phases:
             written.watch(current)
@@ -146,22 +149,25 @@ class TrainingStep(Around):
                 if GRADIENT in self.settings.outputs:
                     none = {name: torch.zeros_like(current[name]) for name in present}
                     results |= {f"{GRADIENT}/{name}": value for name, value in (none | gradients).items()}
-                before, current = current, _copies(current)
+                alike = None  # else nothing but the results of a trace is made of them
+                if is_only_trace() and len(parts.phases) == len(phase.optimizers) == 1 and not present:
+                    alike = groups_alike(phase.optimizers[0], parts.names, current, gradients, held)
+                unwritten = {name for group in alike or () for name in group}
+                before, current = current, current | _copies(_without(current, unwritten))
                 written.watch(current)
-                for name, gradient in gradients.items():
+                for name, gradient in _without(gradients, unwritten).items():
                     current[name].grad = gradient
-                updated = self._updated(phase, current, buffers, held, learning_rates, numbers)
+                updated = self._updated(phase, current, buffers, held, learning_rates, gradients, alike)
                 current = {name: _alone(value) for name, value in current.items()}
                 leave_absent(present, (before, held), (current, updated))
             new |= {name: entries for name, entries in updated.items() if name in gradients or name in present}
         self._seen.written |= written.names
         changed |= self._seen.written
         results = {**_losses(losses), **results}
-        results |= {f"{NEW}/{PARAMETER}/{name}": current[name] for name in current if name in changed}
+        results |= {_new(name): current[name] for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
-        results |= {
-            f"{NEW}/{OPTIMIZER}/{name}/{key}": value for name, entries in new.items() for key, value in entries.items()
-        }
+        results |= {_new(name, key): value for name, entries in new.items() for key, value in entries.items()}
+        self._seen.results = list(results)
         return results
 
     def _updated(
@@ -171,7 +177,8 @@ class TrainingStep(Around):
         buffers: dict[str, torch.Tensor],
         state: State,
         learning_rates: Mapping[str, torch.Tensor],
-        numbers: Iterator[int],
+        gradients: Mapping[str, torch.Tensor],
+        alike: Sequence[Sequence[str]] | None,
     ) -> State:
         """The new state after each optimizer's step, in turn. Values in `current` are changed in place, or replaced."""
         (parts,) = self.parts
@@ -183,14 +190,19 @@ class TrainingStep(Around):
             held = {name: state[name] for name in named if name in state}
             rates = {at: learning_rates[str(first + at)] for at in range(len(groups)) if learning_rates}
             with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
-                new |= stepped_alike(optimizer, parts.names, own, held, rates, self._own, numbers)
+                if alike is None:  # an optimizer before this one may have changed gradients
+                    gradients = {name: each.grad for name, each in own.items() if each.grad is not None}
+                kinds = groups_alike(optimizer, parts.names, own, gradients, held) if alike is None else alike
+                of_trace = self._seen.alike, kinds, gradients, alike is not None
+                new |= stepped_alike(optimizer, parts.names, own, held, rates, self._own, *of_trace)
             current |= own
             first += len(groups)
         return new
 
     def finish_trace(self, gm: torch.fx.GraphModule) -> None:
         """Write the updates out of which one was traced for many."""
-        expand(gm)
+        places = {name: place for place, name in enumerate(self._seen.results)}
+        expand(gm, self._seen.alike, lambda name, key: places[_new(name, key)], len(places))
 
     @property
     def unused(self) -> list[str]:
@@ -263,6 +275,15 @@ class TrainingStep(Around):
             return gradients
         factor = torch.clamp(limit / (norm + 1e-6), max=1.0)
         return {name: value * factor for name, value in gradients.items()}
+
+
+def _without(tensors: Mapping[str, torch.Tensor], names: Collection[str]) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in tensors.items() if name not in names}
+
+
+def _new(name: str, key: str | None = None) -> str:
+    """Return the name of the result that is a new parameter, or the state of one."""
+    return f"{NEW}/{PARAMETER}/{name}" if key is None else f"{NEW}/{OPTIMIZER}/{name}/{key}"
 
 
 def _losses(losses: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:

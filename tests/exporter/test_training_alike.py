@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import nn, optim
+from torch._functorch import aot_autograd
 
-from fxport.exporter.training import export_training_step
+from fxport.exporter.training import export_training_step, step
 from fxport.exporter.training.alike import ALIKE, BEGINS, ENDS
 from tests.training import assert_teacher_forced, batches, classify, fed, opened
 
@@ -67,6 +68,26 @@ def test_the_model_is_run_once_and_one_update_of_each_kind(monkeypatch: pytest.M
     monkeypatch.setattr(optim.SGD, "step", watched)
     export_training_step(model, optim.SGD(model.parameters(), lr=0.1), classify, batches(4)[0])
     assert seen == [1]
+
+
+def test_updates_and_inputs_that_are_alike_are_one_in_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    described: list[int] = []
+    expand, collect = step.expand, aot_autograd.run_functionalized_fw_and_collect_metadata
+
+    def watched(gm: torch.fx.GraphModule, *args: Any) -> None:
+        made.extend(len(node.users) for node in gm.graph.nodes if node.target is ALIKE.default)
+        expand(gm, *args)
+
+    def counted(function: Any, **how: Any) -> Any:
+        return lambda *inputs: described.append(len(inputs)) or collect(function, **how)(*inputs)
+
+    monkeypatch.setattr(step, "expand", watched)
+    monkeypatch.setattr(aot_autograd, "run_functionalized_fw_and_collect_metadata", counted)
+    model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(6)])
+    export_training_step(model, optim.Adam(model.parameters()), classify, batches(4)[0])
+    assert made == [1]
+    assert described == [1]
 
 
 def test_a_loss_that_writes_to_its_batch_is_traced_as_pytorch_traces_it(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -16,6 +18,8 @@ import torch
 from torch._functorch import aot_autograd
 from torch._functorch._aot_autograd import graph_compile
 from torch._functorch._aot_autograd.functional_utils import has_data_mutation
+from torch._functorch._aot_autograd.subclass_utils import create_subclass_meta
+from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import _trace
 from torch.fx import GraphModule
@@ -27,6 +31,18 @@ from fxport.exporter.capture.places import Around
 
 EFFECT = "with_effects"
 """Name of the operator around what has an effect beside its results, for which PyTorch adds inputs in the first run."""
+
+
+ALIKE = frozenset({FakeTensor, torch.SymInt, int, float, bool, str, type(None)})
+"""Types of inputs that PyTorch describes in the same words, if none is written to or asks for a gradient."""
+
+_once: ContextVar[bool] = ContextVar("once", default=False)
+"""True while a module runs in the only trace of it."""
+
+
+def is_only_trace() -> bool:
+    """Return whether a module runs in the only trace of it, to whose graph `finish_trace` may do anything."""
+    return _once.get()
 
 
 class _SeenWriteError(Exception):
@@ -50,17 +66,24 @@ def traced_once(model: torch.nn.Module) -> Iterator[None]:
         """
 
         def described(*inputs: Any) -> Any:
-            told[:] = [collect(lambda *_inputs: [torch.zeros(())], **how)(*inputs)]
+            with modes_away():
+                told[:] = [_described(inputs, lambda **how: collect(lambda *_inputs: [torch.zeros(())], **how), how)]
             return told[0]
 
         return described
 
     def watched(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, FunctionalTensor)]
-        axes = [(each.size(), each.stride()) for each in given]
-        results = forward(*args, **kwargs)
-        if any(map(has_data_mutation, given)) or [(each.size(), each.stride()) for each in given] != axes:
-            raise _SeenWriteError
+        with modes_away():
+            axes = [(each.size(), each.stride()) for each in given]
+        token = _once.set(True)
+        try:
+            results = forward(*args, **kwargs)
+        finally:
+            _once.reset(token)
+        with modes_away():
+            if any(map(has_data_mutation, given)) or [(each.size(), each.stride()) for each in given] != axes:
+                raise _SeenWriteError
         told[0].output_info[:] = told[0].output_info[:1] * len(pytree.tree_leaves(results))
         return results
 
@@ -90,3 +113,18 @@ def traced_once(model: torch.nn.Module) -> Iterator[None]:
     ends = mock.patch.object(graph_compile, "aot_stage2_export", finished)
     with ends, mock.patch.object(_trace, "_aot_export_joint_with_descriptors", traced):
         yield
+
+
+def _described(inputs: Sequence[Any], collect: Callable[..., Any], how: Mapping[str, Any]) -> Any:
+    """Describe inputs of which none is written to or asks for a gradient: those of one type are alike.
+
+    PyTorch looks at each, which costs as much as an operator of the trace.
+    """
+    firsts = {type(each): place for place, each in reversed([*enumerate(inputs)])}
+    if not firsts.keys() <= ALIKE:
+        return collect(**how)(*inputs)
+    places = {kind: i for i, kind in enumerate(firsts)}
+    few = collect(**{**how, "flat_args_descs": [how["flat_args_descs"][place] for place in firsts.values()]})
+    known = few(*(inputs[place] for place in firsts.values()))
+    infos = [known.input_info[places[type(each)]] for each in inputs]
+    return replace(known, input_info=infos, subclass_inp_meta=create_subclass_meta(inputs))
