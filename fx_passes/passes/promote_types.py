@@ -57,7 +57,7 @@ def promote_types(gm: GraphModule, log: Log) -> bool:
         dtype = _operand_dtype(node)
         if dtype is None:
             continue
-        for operand in set(_operands(node)):
+        for operand in dict.fromkeys(_operands(node)):  # each once, in the same order in each run
             if operand.meta["val"].dtype != dtype:
                 source, target = (str(each).removeprefix("torch.") for each in (operand.meta["val"].dtype, dtype))
                 log.report(

@@ -11,6 +11,7 @@ from fxport import Options
 from fxport.diagnostics import Log
 from fxport.exporter.capture import capture
 from fxport.fx_passes import Program, run_passes
+from fxport.fx_passes.passes.promote_types import promote_types
 from fxport.fx_passes.program import OutputKind
 from tests.cases.passes import CASES, PassCase
 
@@ -60,3 +61,22 @@ def test_pass(case: PassCase, golden: Callable[[str, str], None]) -> None:
 def _without_paths(text: str) -> str:
     """Lines about files are of one machine."""
     return "\n".join(line for line in text.splitlines() if "# File:" not in line)
+
+
+class Quotients(torch.nn.Module):
+    """Of each, two operands are of another type than the third."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.addcdiv(x + n, y + n, z + n) for n in range(12)]
+
+
+def test_casts_of_operands_are_in_their_order() -> None:
+    log = Log()
+    inputs = torch.ones(3), torch.ones(3), torch.ones(3, dtype=torch.float64)
+    gm = torch.export.export(Quotients(), inputs).graph_module
+    assert promote_types(gm, log)
+    casts = [
+        (node, user) for node in gm.graph.nodes for user in node.users if user.target is torch.ops.aten.addcdiv.default
+    ]
+    made = [user.args.index(node) for node, user in casts if node.target is torch.ops.aten._to_copy.default]
+    assert made == [0, 1] * 12
