@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = (
     "fxport.exporter.capture",
     "fxport.exporter.lowering.lower",
@@ -29,39 +27,31 @@ HEAVY = (
 NEW_MODULES = """
 import json, sys
 {first}
-before = set(sys.modules)
-{statement}
-print(json.dumps(sorted(set(sys.modules) - before)))
+for statement in {statements}:
+    before = set(sys.modules)
+    exec(statement)
+    print(json.dumps(sorted(set(sys.modules) - before)))
 """
 
 
-def new_modules(statement: str, first: str = "import torch") -> list[str]:
-    """Return the modules that a statement imports in a process that has run a first one."""
-    code = NEW_MODULES.format(first=first, statement=statement)
+def new_modules(*statements: str, first: str = "import torch") -> list[list[str]]:
+    """Return the modules that each statement imports, in one process that has run a first one."""
+    code = NEW_MODULES.format(first=first, statements=statements)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return [json.loads(line) for line in done.stdout.splitlines()[-len(statements) :]]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from fxport import export",
-        "from fxport import ExportError, Level, Log, Options, export",
-    ],
-)
-def test_export_is_imported_without_what_it_runs(statement: str) -> None:
-    assert set(new_modules(statement)).isdisjoint(HEAVY)
-
-
+IMPORT = "from fxport import ExportError, Level, Log, Options, export"
 EXPORT = "import torch; from fxport import export; export(torch.nn.Linear(2, 2).eval(), torch.zeros(1, 2))"
+
+
+def test_export_is_imported_without_what_a_call_of_it_imports() -> None:
+    imported, called = new_modules(IMPORT, EXPORT)
+    assert set(imported).isdisjoint(HEAVY)
+    assert set(called) >= {"fxport.exporter.pipeline.stages", "fxport.exporter.capture", "sympy", "onnx_ir"}
 
 
 def test_a_trial_of_a_fix_finds_imported_what_it_runs() -> None:
     """Its process is a fork of the server's."""
-    found = new_modules(EXPORT, "from fxport.exporter.validation.fixes.trials import preload; preload()")
+    (found,) = new_modules(EXPORT, first="from fxport.exporter.validation.fixes.trials import preload; preload()")
     assert set(found).isdisjoint({"torch", *HEAVY})
-
-
-def test_a_call_of_export_imports_it() -> None:
-    found = new_modules(EXPORT)
-    assert set(found) >= {"fxport.exporter.pipeline.stages", "fxport.exporter.capture", "sympy", "onnx_ir"}
