@@ -39,6 +39,7 @@ from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded, kinds_heede
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.overlapping_writes import OverlapsRefused
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
+from fxport.exporter.capture.patches.plain_trees import plain_trees_mapped
 from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
 from fxport.exporter.capture.patches.regions import regions_noted
 from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshaped_unwritten
@@ -71,6 +72,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield marks_noted(request.model, marks)
     yield frozen(request.model)
     yield bookkeeping_unseen()
+    yield plain_trees_mapped()
     yield layers_unasking(request.model)
     yield declared_results(request.model)
     yield padded_calls(request.model)

@@ -124,6 +124,7 @@ SIZES: Rows = (
     names("torch.export.dynamic_shapes:_DimHintType", "AUTO STATIC", "the same"),
     call("torch.export.dynamic_shapes", "_combine_args", "f args kwargs", "binds a call to forward's parameters"),
     names("torch.utils._pytree", "SUPPORTED_NODES tree_is_leaf", "which containers are taken apart"),
+    names("torch.utils._pytree", "tree_map tree_map_only tree_leaves", "replaced: plain containers are no trees"),
     call("torch.utils._pytree", "_get_node_type", "tree", "the same"),
     call("torch.utils._pytree", "_broadcast_to_and_flatten", "tree treespec", "merges containers of two branches"),
 )

@@ -12,8 +12,8 @@ class HookError(FxportError, ValueError):
 
 
 def stand_in(parameter: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """A leaf with another value that asks for a gradient if the parameter does, and has its hooks."""
-    leaf = value.detach().requires_grad_(parameter.requires_grad)
+    """Make a tensor without a gradient a leaf that asks for one if the parameter does, and has its hooks."""
+    leaf = value.requires_grad_(parameter.requires_grad)
     for hook in (parameter._backward_hooks or {}).values():
         leaf.register_hook(hook)
     return leaf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from fxport.exporter.capture.patches.traced_once import is_only_trace
 from fxport.exporter.capture.places import Around
 from fxport.exporter.training.alike import Alike, expand, groups_alike, stepped_alike
 from fxport.exporter.training.averages import averaged_models, cumulative_averages
+from fxport.exporter.training.by_name import alone, copies, detached, without
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state
@@ -116,8 +117,8 @@ class TrainingStep(Around):
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
         (parts,) = self.parts
-        parameters = _copies(kind_of_state(state, PARAMETER))  # what a model writes to is not the caller's
-        buffers = _copies(kind_of_state(state, BUFFER))
+        parameters = copies(kind_of_state(state, PARAMETER))  # what a model writes to is not the caller's
+        buffers = copies(kind_of_state(state, BUFFER))
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
         carried = nothing_carried(parts.model, parts.around, self._own)
         with carried, averaged_models(), random, Written() as written:
@@ -153,12 +154,12 @@ class TrainingStep(Around):
                 if is_only_trace() and len(parts.phases) == len(phase.optimizers) == 1 and not present:
                     alike = groups_alike(phase.optimizers[0], parts.names, current, gradients, held)
                 unwritten = {name for group in alike or () for name in group}
-                before, current = current, current | _copies(_without(current, unwritten))
+                before, current = current, current | copies(without(current, unwritten))
                 written.watch(current)
-                for name, gradient in _without(gradients, unwritten).items():
+                for name, gradient in without(gradients, unwritten).items():
                     current[name].grad = gradient
                 updated = self._updated(phase, current, buffers, held, learning_rates, gradients, alike)
-                current = {name: _alone(value) for name, value in current.items()}
+                current = {name: alone(value) for name, value in current.items()}
                 leave_absent(present, (before, held), (current, updated))
             new |= {name: entries for name, entries in updated.items() if name in gradients or name in present}
         self._seen.written |= written.names
@@ -231,17 +232,19 @@ class TrainingStep(Around):
         total: dict[str, torch.Tensor] = {}
         losses, extras = [], {}
         present, lines = dict[str, Presence](), dict[str, Line | None]()
+        several = count > 1 or alternates  # leaves of one parameter, each with its hooks
         for turn in range(count):
             micro = batch if count == 1 else pytree.tree_map_only(torch.Tensor, lambda x, i=turn: x[i], batch)
             with torch.enable_grad():
-                leaves = {name: stand_in(trained[name], value) for name, value in parameters.items()}
+                values = detached(parameters) if several else parameters
+                leaves = {name: stand_in(trained[name], value) for name, value in values.items()}
                 given = {f"model.{name}": value for name, value in (leaves | buffers).items()}
                 differentiated = _Differentiated(parts, phase.loss_fn, leaves, share=1 / count)
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
             own = differentiated.presences
             found = {name: None if own.of(leaves[name]) is False else each for name, each in found.items()}
-            buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
+            buffers.update({name: alone(given[f"model.{name}"]) for name in buffers})
             rebound = written.names & leaves.keys()  # `leaf.set_(tensor)` gives it other memory
             parameters.update({name: leaves[name].detach() for name in rebound})
             losses.append(loss.detach())
@@ -253,7 +256,7 @@ class TrainingStep(Around):
                     summed = total[name] + gradient if name in total else gradient
                     total[name] = accumulated(trained[name], leaves[name], summed)
         self._seen.unused += unused
-        extras = {name: value.detach() for name, value in extras.items()}
+        extras = detached(extras)
         total = {name: value for name, value in total.items() if name in wanted}
         present = {name: each for name, each in present.items() if name in wanted and each is not True}
         if torch.compiler.is_compiling():
@@ -277,10 +280,6 @@ class TrainingStep(Around):
         return {name: value * factor for name, value in gradients.items()}
 
 
-def _without(tensors: Mapping[str, torch.Tensor], names: Collection[str]) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in tensors.items() if name not in names}
-
-
 def _new(name: str, key: str | None = None) -> str:
     """Return the name of the result that is a new parameter, or the state of one."""
     return f"{NEW}/{PARAMETER}/{name}" if key is None else f"{NEW}/{OPTIMIZER}/{name}/{key}"
@@ -299,17 +298,6 @@ def _require_new(extras: Mapping[str, Any], results: Mapping[str, Any]) -> None:
     """Raise TrainingError where two loss functions return tensors of one name."""
     if again := sorted(extras.keys() & results.keys()):
         raise TrainingError(f"two loss functions return a tensor '{again[0]}'; give them names of their own")
-
-
-@torch.no_grad()
-def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return copies that no gradient goes through; to detach each as well would be a second call of it in a trace."""
-    return {name: value.clone() for name, value in tensors.items()}
-
-
-def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor without its gradient."""
-    return tensor.detach() if tensor.requires_grad else tensor
 
 
 class _Differentiated(torch.nn.Module):
