@@ -45,20 +45,24 @@ def with_branches_on_sizes(
         checked: Checks a capture, and reports its findings to a log.
     """
     request = limited.request
-    sizes = [each for each in limited.compared.decided if each.required and _may_be_data(request, each)]
-    names = {each.name for each in sizes if each.name}
-    together = [each for each in request.sizes if each in sizes or each.name in names]
-    if not request.rewrite or not together or not all(_may_be_data(request, each) for each in together):
-        return None
+    decided, together = limited.compared.decided, list[Request]()
     beyond = [*limited.compared.beyond]
-    if beyond and _is_found_unlike(limited):
-        return None
-    try:
-        with at_most(SECONDS):
-            found = again(replace(request, as_data=together))
-    except Exception as error:  # the first capture stands
-        if is_our_fault(error):
-            raise
+    found: CaptureResult | None = None
+    while (grown := _together(request, [*together, *decided])) != together:  # a branch on one size may hide others
+        together = grown
+        if not request.rewrite or not all(_may_be_data(request, each) for each in together):
+            return None
+        if found is None and beyond and _is_found_unlike(limited):
+            return None
+        try:
+            with at_most(SECONDS):
+                found = again(replace(request, as_data=together))
+        except Exception as error:  # the first capture stands
+            if is_our_fault(error):
+                raise
+            return None
+        decided = found.compared.decided
+    if found is None:
         return None
     if any(each in together for said in found.compared.said for each in said.about):
         return None
@@ -75,6 +79,13 @@ def _is_found_unlike(limited: CaptureResult) -> bool:
     presumed = any(map(is_presumption, limited.log.findings))  # a difference may then be told as one of these
     call = limited.request.args, dict(limited.request.kwargs)
     return not presumed and replaces_in_containers(limited.request.model, call)
+
+
+def _together(request: CaptureRequest, decided: Iterable[Request]) -> list[Request]:
+    """Return the sizes that are asked for and decided by branches, with those of the same names."""
+    sizes = [each for each in decided if each.required and _may_be_data(request, each)]
+    names = {each.name for each in sizes if each.name}
+    return [each for each in request.sizes if each in sizes or each.name in names]
 
 
 def _warnings(found: Iterable[Finding]) -> set[Rule]:

@@ -194,11 +194,26 @@ def decided_by(test: Callable[[Tensor], bool]) -> Callable[[], nn.Module]:
     return Decided
 
 
+class PositionsThatFit(nn.Module):
+    """A table of positions, drawn to the sizes unless both are its own; the second is asked for where the first is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(drawn(1, 1, 3, 3, seed=2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.avg_pool2d(x, 2)
+        if x.shape[2:] != (3, 3):
+            return x + F.interpolate(self.table, size=x.shape[2:], mode="bilinear")
+        return x + self.table
+
+
 SIZES: Inputs = tuple((drawn(n, 4),) for n in (4, 5, 1, 8, 7, 2, 17))
 PAIRS: Inputs = tuple((drawn(n, 4), drawn(m, 4, seed=1)) for n, m in ((4, 6), (6, 4), (3, 3), (1, 5), (5, 1)))
 IMAGES: Inputs = tuple((drawn(1, 1, *sizes),) for sizes in ((4, 6), (5, 7), (4, 7), (3, 6), (9, 8)))
 SQUARES: Inputs = tuple((drawn(1, 1, *sizes),) for sizes in ((8, 8), (8, 9), (7, 12), (5, 5), (16, 3)))
 TABLES: Inputs = tuple((drawn(*sizes),) for sizes in ((8, 12), (1, 5), (2, 2), (5, 1), (1, 1), (20, 7)))
+GRIDS: Inputs = tuple((drawn(1, 1, *sizes),) for sizes in ((6, 4), (6, 6), (7, 6), (4, 7), (2, 9), (12, 11)))
 IN_2D = ({2: "h", 3: "w"},)
 BOTH = ({0: "n", 1: "m"},)
 
@@ -210,6 +225,7 @@ CASES = of(
     Row("two inputs of different lengths", Aligned, PAIRS, ({0: "n"}, {0: "m"})),
     Row("made as large as what it is joined with", Upsampled, IMAGES, IN_2D),
     Row("made square", MadeSquare, SQUARES, IN_2D),
+    Row("positions that fit", PositionsThatFit, GRIDS, IN_2D),
     Row("as long as before", AsLongAsBefore, SIZES, ROWS),
     Row("a mask that fits, or a new one", MaskThatFits, SIZES, ROWS),
     Row("in layers, of which the first decides", EvenFromTheFirst, SIZES, ROWS),
