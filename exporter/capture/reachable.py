@@ -12,6 +12,7 @@ not seen, such as a module that is imported by a computed name, or what an exten
 from __future__ import annotations
 
 import functools
+import gc
 import queue
 import random
 import sys
@@ -186,6 +187,8 @@ class _Walk:
     def visit_leaf(self, kind: Kind, value: Any, path: Path | None, function: FunctionType | None) -> None:
         self.hold(value, kind, path, function)
         self.visit_parts(value, path, function)
+        if kind.is_memo:
+            self.waiting.extend((each, path, function) for each in memoized(value) if type(each) not in ATOMS)
 
     def visit_parts(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
         self.waiting.extend((getattr(value, name), path, function) for name in PARTS.get(type(value), ()))
@@ -312,6 +315,21 @@ def _slots(kind: type) -> tuple[MemberDescriptorType, ...]:
     """Return the slots of a class that are the user's to fill."""
     own = (slot for each in kind.__mro__ if _is_own(each) for slot in vars(each).values())
     return tuple(slot for slot in own if isinstance(slot, MemberDescriptorType))
+
+
+def memoized(owner: Any) -> list[Any]:
+    """Return the results that a function of `functools.lru_cache` holds, perhaps among its arguments.
+
+    The garbage collector sees them before their table, and that before the function.
+    """
+    held = gc.get_referents(owner)
+    *links, table = held[: next((i for i, each in enumerate(held) if each is owner.__wrapped__), 0)] or [{}]
+    return [*table.values()] if owner.cache_parameters()["maxsize"] is None else links
+
+
+def may_change(value: Any) -> bool:
+    """Return whether a value is a container that can be changed, or an object of a class of the user's."""
+    return type(value) in CONTAINERS or _is_own(type(value))
 
 
 def _is_own(kind: type) -> bool:

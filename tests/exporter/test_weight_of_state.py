@@ -8,7 +8,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -318,3 +318,51 @@ def test_strict_capture_of_a_write_through_data_is_refused() -> None:
     with pytest.raises(ExportError):
         export(Strict(), torch.ones(2, 3), log=log)
     assert log.findings
+
+
+@lru_cache
+def counter(key: str) -> list[float]:
+    return [0.0]
+
+
+@cache
+def counters(key: str) -> dict[str, float]:
+    return {key: 0.0}
+
+
+@lru_cache
+def steps(count: int) -> list[float]:
+    return [float(i) for i in range(count)]
+
+
+class CountsInMemo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        counter("calls")[0] += 1
+        return x * counter("calls")[0]
+
+
+class CountsInUnboundedMemo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        counters("calls")["calls"] += 1
+        return x * counters("calls")["calls"]
+
+
+class ReadsMemo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.tensor(steps(4))
+
+
+@pytest.mark.parametrize("called_before", [False, True])
+@pytest.mark.parametrize(
+    ("model", "is_told"), [(CountsInMemo(), True), (CountsInUnboundedMemo(), True), (ReadsMemo(), False)]
+)
+def test_what_a_memo_holds_and_forward_changes_is_told(model: nn.Module, is_told: bool, called_before: bool) -> None:
+    for each in (counter, counters, steps):
+        each.cache_clear()
+    x = torch.ones(4)
+    if called_before:
+        model(x)
+    log = Log()
+    export(model, x, log=log)
+    told = [each.level for each in log.findings if each.rule.id == "FXP1018"]
+    assert told == ([Level.WARNING] if is_told else [])

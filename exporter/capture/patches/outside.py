@@ -46,7 +46,7 @@ from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
 from fxport.exporter.capture.places import Around, of_user, place_of_change, place_of_function, place_of_module
-from fxport.exporter.capture.reachable import HOOKS_OF_ALL, SCALARS
+from fxport.exporter.capture.reachable import HOOKS_OF_ALL, SCALARS, may_change, memoized
 from fxport.exporter.capture.settings import Setting
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 from fxport.exporter.capture.streams import ITERATOR, STREAMS
@@ -55,6 +55,9 @@ _ITEM = re.compile(r"\[.*$")
 """Pattern of the text after the name of a container."""
 
 CONTAINERS = (DICT, LIST, SET, DEQUE)
+
+NEW_ENTRY = "without this entry"
+"""Text for a memo that holds something new which can be changed; later calls tell whether that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,10 @@ class Effects:
         for holder, tensors in self.state.remembered():
             if any(version(each) for each in tensors):  # the next call would find it so
                 self.add(_baked(holder.name, "another tensor", holder))
+        for holder in before.counted():
+            known = {id(each.owner) for each, _ in before.held}
+            if any(may_change(each) and id(each) not in known for each in memoized(holder.owner)):
+                self.add(_baked(holder.name, NEW_ENTRY, holder))
         if self.asks("cache_info"):
             for holder in before.counted():
                 self.add(_baked(holder.name, "a memo of other counts", holder))

@@ -19,6 +19,7 @@ from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.eager import called, copied, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.patches.outside import NEW_ENTRY
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import is_same
 from fxport.exporter.capture.self_check.counts import decides_at_a_number
@@ -59,8 +60,14 @@ def with_weight_of_state(found: Sequence[Finding], module: Module, call: Call, p
     if weight is Weight.MATTERS:
         return [replace(each, level=Level.WARNING) if each in noted else each for each in found]
     if weight is Weight.SETTLED:
-        return [each for each in found if each not in noted or each.place is None or kind_of(each.place.path) == USER]
+        return [each for each in found if each not in noted or _is_of_user(each)]
     return found
+
+
+def _is_of_user(told: Finding) -> bool:
+    """Return whether the user's code has changed something that was there."""
+    in_library = told.place is not None and kind_of(told.place.path) != USER
+    return not in_library and told.facts["was"] != NEW_ENTRY
 
 
 class Weight(Enum):
