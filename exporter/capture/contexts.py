@@ -17,6 +17,7 @@ from fxport.exporter.capture.patches.asked_sizes import sizes_as_asked
 from fxport.exporter.capture.patches.asking_layers import layers_unasking
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.attention import flags_plain
+from fxport.exporter.capture.patches.autocast_composites import composites_opened
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.body_gradients import body_gradients
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
@@ -129,6 +130,7 @@ def pre_dispatch_contexts(
     yield packed_sequences_kept()
     yield shared_reads_allowed()
     yield autocast_followed()
+    yield composites_opened()
     yield masks_left_out()
     yield from _contexts(request, observed, constants, FirstBatchKnown())
 

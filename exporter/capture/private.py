@@ -159,6 +159,8 @@ TRACE: Rows = (
         f"{_PROXIES}:PreDispatchTorchFunctionMode", "__torch_function__", "replaced: autocast acts while it is traced"
     ),
     fields(f"{_PROXIES}:PreDispatchTorchFunctionMode", "tracer", "the tracer of a graph"),
+    names(_PROXIES, "maybe_handle_decomp", "replaced: autocast acts on what composite ops are made of"),
+    names("torch._C:DispatchKey", "AutocastCPU AutocastCUDA", "tells ops for which autocast has a rule"),
     call("torch.overrides", "_get_current_function_mode_stack", "", "the modes that a body is traced in"),
     names("torch.overrides", "_pop_mode _push_mode", "takes them away from PyTorch's bookkeeping"),
     call("torch.utils._python_dispatch", "_get_current_dispatch_mode_stack", "", "the modes that a block is called in"),

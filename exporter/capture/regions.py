@@ -12,11 +12,11 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from fxport.fx_passes.graph import bodies
-from fxport.fx_passes.passes.inline_regions import BODY_ARGUMENT, splice_regions
+from fxport.fx_passes.passes.inline_regions import AUTOCAST, BODY_ARGUMENT, splice_regions
 
 
 def without_regions(exported: ExportedProgram) -> ExportedProgram:
-    """Return the program without such regions at any depth, but those that turn autocast on."""
+    """Return the program without such regions at any depth, but those that turn autocast on, or off within one."""
     if _spliced(exported.graph_module):
         results: Any = exported.graph.output_node().args[0]
         for spec, value in zip(exported.graph_signature.output_specs, results, strict=True):
@@ -35,9 +35,13 @@ def with_open_regions(gm: GraphModule) -> GraphModule:
     return made
 
 
-def _spliced(gm: GraphModule, *, autocast: bool = False) -> bool:
-    found = [_spliced(body, autocast=autocast) for _, body in bodies(gm)]
-    return splice_regions(gm, autocast=autocast) or any(found)
+def _spliced(gm: GraphModule, *, autocast: bool = False, within: bool = False) -> bool:
+    found = []
+    for name, body in bodies(gm):
+        users = [user for node in gm.graph.find_nodes(op="get_attr", target=name) for user in node.users]
+        setting = next((user.args[2] is not False for user in users if user.target is AUTOCAST), within)
+        found.append(_spliced(body, autocast=autocast, within=setting))
+    return splice_regions(gm, autocast=autocast, within=within) or any(found)
 
 
 def _has_region(gm: GraphModule) -> bool:

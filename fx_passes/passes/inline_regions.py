@@ -16,9 +16,11 @@ from fxport.fx_passes.graph import PROVENANCE
 
 hop = torch.ops.higher_order
 
+AUTOCAST = hop.wrap_with_autocast
+
 BODY_ARGUMENT: Mapping[Any, int] = {
     hop.wrap_with_set_grad_enabled: 1,  # (enabled, body, *operands)
-    hop.wrap_with_autocast: 4,  # (device, dtype, enabled, cache_enabled, body, *operands), where it turns autocast off
+    AUTOCAST: 4,  # (device, dtype, enabled, cache_enabled, body, *operands), where it turns autocast off
     hop.strict_mode: 0,  # (body, operands)
     hop.hints_wrapper: 0,  # (body, operands, kwargs, hints=…)
     hop.tag_activation_checkpoint: 0,  # (body, *operands)
@@ -41,13 +43,15 @@ def inline_regions(gm: GraphModule, log: Log) -> bool:
     return splice_regions(gm)
 
 
-def splice_regions(gm: GraphModule, *, autocast: bool = False) -> bool:
+def splice_regions(gm: GraphModule, *, autocast: bool = False, within: bool = False) -> bool:
     """Put the nodes of such regions in their places, and return whether there were any.
 
     Args:
-        autocast: Take regions that turn autocast on as well, of which only the memory of tensors is right afterwards.
+        autocast: Take regions that set autocast as well, of which only the memory of tensors is right afterwards.
+        within: The graph is the body of a region that turns autocast on: one that turns it off is none of those.
     """
-    regions = [node for node in gm.graph.nodes if node.target in BODY_ARGUMENT and (autocast or not _casts(node))]
+    found = [node for node in gm.graph.nodes if node.target in BODY_ARGUMENT]
+    regions = [node for node in found if autocast or not (node.target is AUTOCAST and (within or node.args[2]))]
     for node in regions:
         position = BODY_ARGUMENT[node.target]
         body = gm.get_submodule(node.args[position].target)
@@ -57,10 +61,6 @@ def splice_regions(gm: GraphModule, *, autocast: bool = False) -> bool:
             operands = tuple(operands[0])
         splice(node, body, operands)
     return bool(regions)
-
-
-def _casts(node: Node) -> bool:
-    return node.target is hop.wrap_with_autocast and node.args[2] is not False
 
 
 def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:

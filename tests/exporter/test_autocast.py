@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fxport import ExportError, export
 from tests.running import assert_same, run_session, session_of
@@ -31,6 +34,75 @@ def test_what_autocast_makes_of_a_model_is_exported() -> None:
     assert want[0].dtype is torch.bfloat16
     assert "forward" not in vars(model)
     assert_same(run_session(session_of(program), program, (other,)), want, tol=(1e-2, 1e-2))
+
+
+def _of_labels(x: Tensor) -> Tensor:
+    return functional.nll_loss(x.log_softmax(1).bfloat16(), torch.arange(4))
+
+
+COMPOSITES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "tensordot": lambda x: torch.tensordot(x, x, ([1], [1])),
+    "inner": lambda x: torch.inner(x, x),
+    "multi_dot": lambda x: torch.linalg.multi_dot([x, x.T, x]),
+    "matmul": lambda x: torch.linalg.matmul(x, x.T),
+    "matrix_power": lambda x: torch.linalg.matrix_power(x, 3),
+    "nll_loss": _of_labels,
+    "pad": lambda x: functional.pad(x.bfloat16()[None], (1, 1), mode="reflect"),
+    "interpolate": lambda x: functional.interpolate(x.bfloat16()[None], scale_factor=2.0),
+}
+"""Functions that PyTorch records whole, made of others on which autocast acts."""
+
+
+class Casting(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = COMPOSITES[self.name](x)
+            return y * (2 if y.dtype is torch.bfloat16 else 3)
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_autocast_acts_within_composite_functions(name: str) -> None:
+    model, x = Casting(name), torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    want = model(x)
+    (got,) = run_session(session_of(program := export(model, x)), program, (x,))
+    assert got.dtype is want.dtype
+    torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)
+
+
+class Without(nn.Module):
+    """A region without autocast within one: the last product is one of what it gives."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16):
+            coarse = x @ x.T
+            with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                exact = x @ x.T
+                if x.sum() > 0:
+                    exact = exact @ x
+            return coarse, exact, (exact @ x).float()
+
+
+def test_a_region_without_autocast_within_one_with() -> None:
+    model, program = Without(), export(Without(), x := torch.ones(4, 4) / 3)
+    for each in (x, -x):
+        want = model(each)
+        got = run_session(session_of(program), program, (each,))
+        assert [one.dtype for one in got] == [one.dtype for one in want]
+        torch.testing.assert_close(got[1], want[1])
+        assert_same([got[0], got[2]], [want[0], want[2]], tol=(1e-2, 1e-2))
+
+
+@pytest.mark.parametrize(("layer", "dtype"), [(nn.LSTM, torch.bfloat16), (nn.RNN, torch.float16)])
+def test_a_recurrent_layer_that_autocast_casts_is_refused(layer: type[nn.RNNBase], dtype: torch.dtype) -> None:
+    model, x = layer(4, 3).eval(), torch.randn(2, 4)
+    with torch.autocast("cpu", dtype), pytest.raises(ExportError, match="within this recurrent layer"):
+        export(model, x)
+    assert export(model, x)
 
 
 class Failing(nn.Module):
