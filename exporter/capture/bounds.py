@@ -131,8 +131,8 @@ def _of_labels(
 
 
 UNCHECKED: Mapping[Any, Callable[..., Iterator[Bounds]]] = {
-    torch._convert_indices_from_coo_to_csr: _of_sorted_rows,
-    torch._convert_indices_from_csr_to_coo: _of_row_starts,
+    torch._convert_indices_from_coo_to_csr: _of_sorted_rows,  # pyright: ignore[reportPrivateImportUsage]
+    torch._convert_indices_from_csr_to_coo: _of_row_starts,  # pyright: ignore[reportPrivateImportUsage]
     torch.ctc_loss: _of_labels,
 }
 """Functions of PyTorch whose kernels on the CPU do not check their indices, with the bounds of these."""

@@ -127,4 +127,4 @@ def _described(inputs: Sequence[Any], collect: Callable[..., Any], how: Mapping[
     few = collect(**{**how, "flat_args_descs": [how["flat_args_descs"][place] for place in firsts.values()]})
     known = few(*(inputs[place] for place in firsts.values()))
     infos = [known.input_info[places[type(each)]] for each in inputs]
-    return replace(known, input_info=infos, subclass_inp_meta=create_subclass_meta(inputs))
+    return replace(known, input_info=infos, subclass_inp_meta=create_subclass_meta([*inputs]))
