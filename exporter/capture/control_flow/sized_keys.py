@@ -111,7 +111,9 @@ def _equal_to(value: Any, column: Sequence[Any]) -> Tensor:
         raise LoopError("it looks up a tuple of tuples with a number from data")
     if not isinstance(value, (int, float, *NUMBERS)):
         return torch.tensor([each == value for each in column])
-    return torch.tensor([number(each) for each in column]) == as_tensor(number(value))
+    numbers = [number(each) for each in (value, *column)]
+    dtype = torch.float64 if any(isinstance(each, (float, SymFloat)) for each in numbers) else torch.int64
+    return torch.tensor(numbers[1:], dtype=dtype) == as_tensor(numbers[0]).to(dtype)
 
 
 def _may_equal(each: Any, key: Any) -> bool:

@@ -99,6 +99,12 @@ class TableOfData(nn.Module):
         return x * {True: 2.0, -1: 3.0, 2.0: 4.0, 1.5: 5.0}.get(x.sum().round().clamp(-3, 3).item(), 9.0)
 
 
+class TableOfTenths(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        nearly = int(x[0, 0] > 0) / 10 + int(x[0, 1] > 0) * 1e-12
+        return x * {0.1: 2.0, 0.0: 3.0, 7: 4.0}.get(nearly, 9.0) * {1: 2.0, 7: 3.0}.get(1 + nearly, 4.0)
+
+
 class TableOfLayers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -173,6 +179,7 @@ CASES = of(
     Row("a table without one", TableWithout, SIZES[:2], ROWS),
     Row("a table of shapes", TableOfShapes, MORE, ROWS),
     Row("a table of what data tell", TableOfData, MORE, ROWS),
+    Row("a table of tenths", TableOfTenths, MORE, ROWS),
     Row("a table of layers", TableOfLayers, MORE, ROWS),
     Row("a table that looks up otherwise", TableOfItsOwn, MORE, ROWS, "# of its own"),
     Row("a number by a remainder", ByRemainder, MORE, ROWS),
