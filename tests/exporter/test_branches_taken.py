@@ -61,20 +61,20 @@ def test_ways_that_no_sample_took(
 class Experts(nn.Module):
     """A row of branches: the first asks for the first expert."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()
-        self.experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(6))
+        self.experts = nn.ModuleList(nn.Linear(count, count) for _ in range(count))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.experts[int(x.argmax().item())](x)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
-    [(0, "'experts.1', 'experts.2', 'experts.3' and 2 more"), (1, "'experts.0'")],
+    ("count", "chosen", "told"),
+    [(10, 0, "'experts.5', 'experts.6', 'experts.7' and 2 more"), (2, 1, "'experts.0'")],
 )
-def test_the_layers_of_a_way_that_no_sample_took_are_named(chosen: int, told: str, tmp_path: Path) -> None:
-    model, x = Experts(), torch.eye(3)[chosen]
+def test_the_layers_of_a_way_that_no_sample_took_are_named(count: int, chosen: int, told: str, tmp_path: Path) -> None:
+    model, x = Experts(count), torch.eye(count)[chosen]
     export(model, (x,)).save(tmp_path / "experts.onnx")
     log = Log()
     validate(
