@@ -62,6 +62,7 @@ def with_branches_on_sizes(
                 raise
             return None
         decided = found.compared.decided
+        beyond += found.compared.beyond
     if found is None:
         return None
     if any(each in together for said in found.compared.said for each in said.about):

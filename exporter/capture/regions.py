@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from torch.amp.autocast_mode import _enter_autocast
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
@@ -37,11 +38,16 @@ def with_open_regions(gm: GraphModule) -> GraphModule:
 
 def _spliced(gm: GraphModule, *, autocast: bool = False, within: bool = False) -> bool:
     found = []
+    within = within or any(map(_begins, gm.graph.nodes))  # around control flow, a region is a pair of calls
     for name, body in bodies(gm):
         users = [user for node in gm.graph.find_nodes(op="get_attr", target=name) for user in node.users]
         setting = next((user.args[2] is not False for user in users if user.target is AUTOCAST), within)
         found.append(_spliced(body, autocast=autocast, within=setting))
     return splice_regions(gm, autocast=autocast, within=within) or any(found)
+
+
+def _begins(node: Node) -> bool:
+    return node.target is _enter_autocast and node.args[2] is not False
 
 
 def _has_region(gm: GraphModule) -> bool:

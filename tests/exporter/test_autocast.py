@@ -97,10 +97,40 @@ def test_a_region_without_autocast_within_one_with() -> None:
         assert_same([got[0], got[2]], [want[0], want[2]], tol=(1e-2, 1e-2))
 
 
+class WithoutInLoop(nn.Module):
+    """Around a loop, which is an operator with a body, PyTorch writes a region as two calls."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            state = x.new_zeros(4)
+            for row in x:
+                with torch.autocast("cpu", enabled=False):
+                    state = torch.tanh((state + row) @ torch.eye(4).mul(0.7))
+            return state
+
+
+def test_a_region_without_autocast_in_a_loop() -> None:
+    program = export(WithoutInLoop(), torch.randn(3, 4), dynamic_shapes=({0: "n"},))
+    for rows in (2, 3, 5):
+        x = torch.randn(rows, 4)
+        assert_same(run_session(session_of(program), program, (x,)), [WithoutInLoop()(x)])
+
+
+def test_an_operator_that_autocast_casts_in_part_is_refused() -> None:
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ExportError, match="autocast acts on a part of this"):
+        export(Inverse(), torch.eye(3))
+    assert export(Inverse(), torch.eye(3))
+
+
+class Inverse(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.pinv(x)
+
+
 @pytest.mark.parametrize(("layer", "dtype"), [(nn.LSTM, torch.bfloat16), (nn.RNN, torch.float16)])
 def test_a_recurrent_layer_that_autocast_casts_is_refused(layer: type[nn.RNNBase], dtype: torch.dtype) -> None:
     model, x = layer(4, 3).eval(), torch.randn(2, 4)
-    with torch.autocast("cpu", dtype), pytest.raises(ExportError, match="within this recurrent layer"):
+    with torch.autocast("cpu", dtype), pytest.raises(ExportError, match="autocast acts on a part of this operator"):
         export(model, x)
     assert export(model, x)
 

@@ -41,7 +41,7 @@ TREES = (
 
 
 def noted(tree: Any) -> tuple[Any, ...]:
-    """What the functions give, and the values in the order in which they are called with them."""
+    """Return the results of the functions, and the values in the order in which they are called with them."""
     seen: list[Any] = []
 
     def note(value: Any) -> Any:

@@ -86,7 +86,7 @@ def together() -> Iterator[Waiting]:
 
 
 def faults(calls: Sequence[Call]) -> list[Exception]:
-    """What is wrong with calls: all in one model, by halves where that is not right."""
+    """Return the errors of calls: of all in one model first, then of its halves, as long as there is one."""
     if not calls:
         return []
     try:

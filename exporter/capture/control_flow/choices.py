@@ -48,7 +48,7 @@ def chosen_at(values: Sequence[Any], index: Any) -> Any:
     if len(values) > MOST_CHOICES:
         raise LoopError(f"data tells which of {len(values)} elements it takes, which are more than {MOST_CHOICES}")
     if all(isinstance(each, CALLED) for each in values):
-        return OneOf(values, at)
+        return OneOf([*values], at)  # the list may be changed before it is called
     return _chosen_of([lambda each=each: each for each in values], at)
 
 

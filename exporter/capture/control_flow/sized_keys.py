@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
+from numbers import Number
 from types import MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import SymFloat, SymInt, Tensor
 
@@ -111,16 +113,18 @@ def _equal_to(value: Any, column: Sequence[Any]) -> Tensor:
         raise LoopError("it looks up a tuple of tuples with a number from data")
     if not isinstance(value, (int, float, *NUMBERS)):
         return torch.tensor([each == value for each in column])
-    numbers = [number(each) for each in (value, *column)]
-    dtype = torch.float64 if any(isinstance(each, (float, SymFloat)) for each in numbers) else torch.int64
-    return torch.tensor(numbers[1:], dtype=dtype) == as_tensor(numbers[0]).to(dtype)
+    own = [number(each.item() if isinstance(each, np.generic) else each) for each in column]
+    if any(type(each) not in (int, float) for each in own):
+        raise LoopError("it looks up a number from data among keys that are neither whole numbers nor floats")
+    dtype = torch.float64 if isinstance(value, (float, SymFloat)) or float in map(type, own) else torch.int64
+    return torch.tensor(own, dtype=dtype) == as_tensor(number(value)).to(dtype)
 
 
 def _may_equal(each: Any, key: Any) -> bool:
     """Return whether a key can be equal to another one, as far as their types tell."""
     if isinstance(key, tuple):
         return isinstance(each, tuple) and len(each) == len(key) and all(map(_may_equal, each, key))
-    return isinstance(each, (int, float)) if isinstance(key, NUMBERS) else each == key
+    return isinstance(each, Number) if isinstance(key, NUMBERS) else each == key
 
 
 def _is_equal(each: Any, key: Any) -> bool:

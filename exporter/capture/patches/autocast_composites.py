@@ -21,22 +21,23 @@ DEVICES = {"cpu": DispatchKey.AutocastCPU, "cuda": DispatchKey.AutocastCUDA}
 """Dispatch keys of autocast by types of devices."""
 
 
-REASON = "autocast acts on the products within this recurrent layer, which the graph has as one operator"
+REASON = "autocast acts on a part of this operator, which the graph has as a whole"
 
-CURE = "Call the layer in `with torch.autocast(device, enabled=False):`, or convert it and its input."
+CURE = "Call it in `with torch.autocast(device, enabled=False):`, or convert it and its input."
 
-RECURRENT: Mapping[str, Collection[torch.dtype]] = {
+HALVES = (torch.bfloat16, torch.float16)
+
+CAST_WITHIN: Mapping[str, Collection[torch.dtype]] = {
     "lstm": (torch.bfloat16,),
-    "rnn_tanh": (torch.bfloat16, torch.float16),
-    "rnn_relu": (torch.bfloat16, torch.float16),
+    **dict.fromkeys(("rnn_tanh", "rnn_relu", "linalg_pinv", "linalg_lstsq"), HALVES),
 }
-"""Layers whose results autocast gives another dtype, with those for which it does."""
+"""Operators that the graph has whole and to whose parts autocast gives another dtype, with those for which it does."""
 
 OPENED = frozenset(
     (
         *("einsum", "inner", "tensordot", "chain_matmul", "cov", "corrcoef", "matrix_power"),
         *("linalg_matmul", "linalg_multi_dot", "linalg_matrix_power", "linalg_vecdot", "linalg_norm"),
-        *("linalg_matrix_norm", "linalg_matrix_rank", "linalg_cond", "linalg_pinv", "linalg_inv", "linalg_det"),
+        *("linalg_matrix_norm", "linalg_matrix_rank", "linalg_cond", "linalg_inv", "linalg_det"),
         *("linalg_slogdet", "linalg_solve", "linalg_cholesky", "linalg_svd", "linalg_svdvals", "linalg_eigh"),
         *("linalg_eigvalsh", "linalg_tensorinv", "linalg_tensorsolve", "inverse", "det", "logdet", "slogdet"),
         *("nll_loss_nd", "pad", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
@@ -63,7 +64,7 @@ def composites_opened() -> Iterator[None]:
 
 
 def _is_cast_within(op: Any, args: Any) -> bool:
-    dtypes = RECURRENT.get(op.overloadpacket.__name__, ())
+    dtypes = CAST_WITHIN.get(op.overloadpacket.__name__, ())
     if not dtypes or args[0].dtype is not torch.float32:
         return False
     device = args[0].device.type

@@ -10,6 +10,8 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -26,10 +28,10 @@ SYMBOLIC = (SymInt, SymFloat, SymBool)
 
 
 def number(value: Any) -> Any:
-    """A truth value as 0 or 1; anything else as it is."""
+    """A truth value as 0 or 1, and a member of an IntEnum as its number; anything else as it is."""
     if isinstance(value, SymBool):
         return value.__sym_ite__(1, 0)
-    return int(value) if isinstance(value, bool) else value
+    return int(value) if isinstance(value, int) and type(value) is not int else value
 
 
 def fraction(value: Any) -> Any:
@@ -180,8 +182,12 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
     """An operator of SymInt or SymFloat."""
 
     def run(self: Any, other: Any, *rest: Any) -> Any:
+        if name in ("eq", "ne") and isinstance(other, EXACT):
+            raise RefusedError(f"it compares a size or a number of data with one of {type(other).__name__}")
         if not is_number(other):
             return original(self, other, *rest)
+        if _has_own(other, name):
+            return NotImplemented
         other = number(other)
         a, b = (other, self) if reflected else (self, other)
         if name in DIVIDING and is_symbolic(b) and not _is_nonzero(b):
@@ -194,6 +200,18 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
         return result % rest[0] if rest else result
 
     return run
+
+
+EXACT = (complex, Fraction, Decimal)
+"""Numbers of Python that may be equal to a whole one, and with which PyTorch compares none of its own."""
+
+
+def _has_own(value: Any, name: str) -> bool:
+    """Return whether the class of a whole number has an operator of its own, which Python asks first."""
+    kind = type(value)
+    if kind in (int, bool) or not isinstance(value, int):
+        return False
+    return any(getattr(kind, each, None) is not getattr(int, each, None) for each in (f"__{name}__", f"__r{name}__"))
 
 
 DIVIDED = "it divides by a number that is 0 for some sizes of inputs, which are told"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from enum import IntEnum
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -127,6 +130,34 @@ class Doubled(dict[int, float]):
         return 2 * dict.get(self, key, default)  # of its own
 
 
+class Kind(IntEnum):
+    SINGLE = 1
+    PAIR = 2
+    FEW = 3
+
+
+class TableOfKinds(nn.Module):
+    """Keys that are equal to whole numbers, and of other types."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        k = {Kind.PAIR: 2.0, np.int64(3): 3.0}.get(n, 5.0) + {Kind.FEW: 0.5}.get(int(x.sum().abs()), 0.0)
+        return x * k if n != Kind.SINGLE else x + Kind.FEW * n
+
+
+class ComparedExactly(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.shape[0] == Fraction(3) else x  # with a fraction
+
+
+class ListThatChanges(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        functions = [torch.relu, torch.tanh, torch.sigmoid]
+        chosen = functions[x.shape[0] % 3]
+        functions.reverse()
+        return chosen(x)
+
+
 class ByRemainder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * (2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0)[-(x.shape[0] % 8)]
@@ -182,6 +213,9 @@ CASES = of(
     Row("a table of tenths", TableOfTenths, MORE, ROWS),
     Row("a table of layers", TableOfLayers, MORE, ROWS),
     Row("a table that looks up otherwise", TableOfItsOwn, MORE, ROWS, "# of its own"),
+    Row("a table of kinds", TableOfKinds, MORE, ROWS),
+    Row("a fraction", ComparedExactly, MORE, ROWS, "# with a fraction"),
+    Row("a list that changes", ListThatChanges, MORE, ROWS),
     Row("a number by a remainder", ByRemainder, MORE, ROWS),
     Row("a layer by a remainder", LayerByRemainder, MORE, ROWS),
     Row("a function by a remainder", FunctionByRemainder, MORE, ROWS),
