@@ -163,6 +163,7 @@ def post_dispatch(request: CaptureRequest, observed: Observed) -> ExportedProgra
         strict=False,
         pre_dispatch=False,
     )
+    observed.below_autograd.append("post-dispatch")
     with within(post_dispatch_contexts(request, observed)):
         return _keeping_branches(request, observed, trace, Repeats(None, observed.noted))
 

@@ -292,6 +292,7 @@ def _first_success(
     state, start = observed.effects.state.anew(), time.monotonic()
     for attempt, tried in _tried(request, options, failed):
         observed.inquiry.guards.clear()
+        observed.below_autograd.clear()
         try:
             exported = _checked(attempt.capture, tried, observed)
         except Exception as error:  # whatever a capture raises becomes a finding below

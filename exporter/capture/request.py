@@ -77,6 +77,8 @@ class Observed:
         ungraded: Errors of attempts that were about gradients.
         given_up: The errors of attempts that failed before one went through.
         caught: The errors that the model caught in the last trace of it; none where no trace ran its code.
+        below_autograd: The attempts that traced what autograd makes of the model, with views and copies as the example
+            has them: that which succeeded, or none.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -91,6 +93,7 @@ class Observed:
     ungraded: list[Exception] = field(default_factory=list)
     given_up: list[Exception] = field(default_factory=list)
     caught: list[Caught] = field(default_factory=list)
+    below_autograd: list[str] = field(default_factory=list)
 
     @property
     def asks_for_gradients(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 
 from fxport.diagnostics import Place
@@ -22,25 +22,63 @@ VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "BINARY_SUBSCR")
 """Instructions that give what a variable or a container holds: `z is y`, not `kind is Kind.A` or `z is None`."""
 
 
+COPYING = frozenset({"contiguous", "flatten", "ravel", "reshape", "reshape_as", "sum_to_size", "to", "type_as"})
+"""Methods and functions that give the tensor itself, a view of it, or a copy, as its sizes and its memory have it."""
+
+INDEXED = ("STORE_SUBSCR", "STORE_SLICE")
+
+
+def write_by_size(functions: Sequence[FunctionType]) -> Place | None:
+    """Return the first line of the user's functions that writes in place, if one of them makes what may be a copy."""
+    own = [each.__code__ for each in functions if kind_of(each.__code__.co_filename) == USER]
+    if not any(COPYING & set(names) for code in own for names in _names(code)):
+        return None
+    return next((place for code in own for place in _places(code, _is_write)), None)
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
+    """Yield the names of attributes and globals that a function, and those within it, speak of."""
+    yield code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
+
+
 def layout_read_by(function: FunctionType) -> Place | None:
     """Return the first line of a function of the user's, or of one within it, that reads how tensors lie in memory."""
     code = function.__code__
-    return next(_reads(code), None) if kind_of(code.co_filename) == USER else None
+    return next(_places(code, _is_read), None) if kind_of(code.co_filename) == USER else None
 
 
-def _reads(code: CodeType) -> Iterator[Place]:
+def _places(code: CodeType, is_meant: Callable[[dis.Instruction, str], bool]) -> Iterator[Place]:
+    """Yield the lines of the instructions that are meant, each told with the name of the one before."""
     before = ""
     for step in dis.get_instructions(code):
-        is_called = step.opname == "LOAD_METHOD" or "NULL|self" in step.argrepr
-        reads = (is_called and _name(step) in CALLED) or (step.opname == "LOAD_ATTR" and _name(step) == READ)
-        if reads or (step.opname == "IS_OP" and before in VARIABLES):
+        if is_meant(step, before):
             line = step.positions.lineno if step.positions is not None else code.co_firstlineno
             if (place := place_of_trace(f'File "{code.co_filename}", line {line}, in {code.co_name}')) is not None:
                 yield place
         before = step.opname
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from _reads(each)
+            yield from _places(each, is_meant)
+
+
+def _is_read(step: dis.Instruction, before: str) -> bool:
+    is_attribute = step.opname == "LOAD_ATTR" and _name(step) == READ
+    return (
+        (_is_called(step) and _name(step) in CALLED) or is_attribute or (step.opname == "IS_OP" and before in VARIABLES)
+    )
+
+
+def _is_write(step: dis.Instruction, _: str) -> bool:
+    name = _name(step)
+    in_place = _is_called(step) and name.endswith("_") and not name.endswith("__")
+    return in_place or step.opname in INDEXED or (step.opname == "BINARY_OP" and step.argrepr.endswith("="))
+
+
+def _is_called(step: dis.Instruction) -> bool:
+    return step.opname == "LOAD_METHOD" or "NULL|self" in step.argrepr
 
 
 def _name(step: dis.Instruction) -> str:

@@ -28,7 +28,7 @@ from fxport.exporter.capture.guards.caught import CURE, NOT_IN_MEMORY
 from fxport.exporter.capture.guards.errors import Caught, caught_errors
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.guards.handlers import handles
-from fxport.exporter.capture.guards.layout_reads import layout_read_by
+from fxport.exporter.capture.guards.layout_reads import layout_read_by, write_by_size
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
@@ -80,9 +80,10 @@ def compared_at_sizes(
 def limits_by_trials(program: Program, request: CaptureRequest, observed: Observed) -> Iterator[Guard]:
     """Yield the limits of sizes within which the model does what it does at those of the example, as far as tried.
 
-    The model runs in PyTorch for that, on the example and at other sizes that the program allows: if one of its
-    functions has a statement that catches errors and goes on, or reads how tensors lie in memory. Of the latter, and
-    where the program has branches or loops on data, results are compared with those of the program.
+    The model runs in PyTorch for that, on the example and at other sizes that the program allows, if one of its
+    functions has a statement that catches errors and goes on, reads how tensors lie in memory, or, where the trace was
+    one below autograd, writes to what may be a copy. Results are compared with those of the program unless errors
+    alone are in question, and where it has branches or loops on data.
 
     Raises:
         RefusedError: The model has caught an error in the capture and not in PyTorch, or the other way round; or sizes
@@ -92,6 +93,8 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     is_rewritten = any(each.kind != "call" for each in observed.rewritten)  # the graph has ways that the example lacks
     handling = [each for each in functions if handles(each)]
     compared = [place for each in functions if (place := layout_read_by(each)) is not None]
+    if observed.below_autograd and (write := write_by_size(functions)) is not None:
+        compared = [*compared, write]
     if is_rewritten and handling:  # what it catches depends on data
         handling, compared = [], [*compared, place_of_module(request.model)]
     held = (*request.model.parameters(), *request.model.buffers(), *tree_leaves((request.args, dict(request.kwargs))))

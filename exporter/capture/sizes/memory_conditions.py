@@ -67,7 +67,9 @@ def _guards_of(gm: GraphModule, guards: Sequence[Guard]) -> Iterator[Guard]:
     env = _env(varying)
     groups = {memory.groups[node] for node in varying}
     pairs = [pair for pair in pairs if memory.groups[pair.read] in groups]
-    symbols = symbols_of([node for node in memory.nodes if memory.groups[node] in groups])
+    nodes = [node for node in memory.nodes if memory.groups[node] in groups]
+    given = [each for node in nodes if node in memory.source for each in node.all_input_nodes]  # indices, too
+    symbols = symbols_of([*nodes, *given])
     eager = Eager(memory, varying, symbols)
     known = [each for each in stated([guard for guard in guards if guard.env is env]) if {*each.symbols} <= {*symbols}]
     tests = [test_of(each.condition, symbols) for each in known]
