@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Finding, Level, rules
 from fxport.exporter.capture.sizes.resizing import MOST_GROWTH, TRACED_FROM, at_chosen, known_sizes
 from fxport.fx_passes.program import Condition, Program
+from fxport.fx_passes.sizes import rebuilt
 
 Sizes = Mapping[sympy.Symbol, int]
 Call = tuple[Any, Any]
@@ -197,7 +198,7 @@ def beyond(module: torch.nn.Module, call: Call, program: Program, findings: Sequ
         tried = {n: list(_beside(f"{name}={n}", {symbol: n}, known, program, others)) for n in asked}
         calls = [(label, at_chosen(module, call, program, sizes)) for n in asked for label, sizes in tried[n]]
         if calls:
-            is_all = all(tried.values()) and _allows_all_from(condition, symbol, NEAR + 1)
+            is_all = all(tried.values()) and allows_all_from(condition, symbol, NEAR + 1)
             yield Beyond(name, str(finding.facts["input"]), is_all, calls)
 
 
@@ -223,7 +224,7 @@ def _beside(
         yield f"{label}, uneven", chosen
 
 
-def _allows_all_from(condition: Condition, symbol: sympy.Symbol, least: int) -> bool:
+def allows_all_from(condition: Condition, symbol: sympy.Symbol, least: int) -> bool:
     """Return True if a condition is proven to hold for every size from `least` on."""
     further = sympy.Dummy("further", integer=True, nonnegative=True)
-    return all(test.xreplace({symbol: further + least}) is sympy.true for test in condition.holds)
+    return all(rebuilt(test, {symbol: further + least}) is sympy.true for test in condition.holds)

@@ -11,12 +11,13 @@ import sympy
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.utils._sympy.functions import Mod
+from torch.utils._sympy.functions import FloorDiv, Max, Mod
 
 from fxport import ExportError, Options, export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.validation.adversarial import BY_DEFAULT, HARD, NUMBERS
 from fxport.exporter.validation.reference import cases
+from fxport.exporter.validation.sizes import allows_all_from
 from fxport.exporter.validation.validated import export_and_validate
 from fxport.fx_passes.program import Condition
 from tests.running import assert_same, run_exported
@@ -275,3 +276,17 @@ def test_a_size_at_which_a_condition_cannot_be_computed_is_not_tried() -> None:
         condition = Condition("it fits", (test,))
         assert condition.allows({size: 5}) == (test.lhs.subs(size, 5) == 0)
         assert not condition.allows({size: 2})
+
+
+def test_a_condition_with_a_number_that_is_not_worked_out_is_judged() -> None:
+    """Sizes of a convolution over an image of 64 rows and `n` columns, as a limit of `n` has them."""
+    n = sympy.Symbol("n", integer=True, positive=True)
+
+    def places(size: sympy.Basic) -> sympy.Basic:
+        steps = FloorDiv(sympy.Add(size, -3, evaluate=False), sympy.Integer(8), evaluate=False)
+        return Max(sympy.Integer(1), sympy.Add(steps, 1, evaluate=False), evaluate=False)
+
+    rows, columns = places(sympy.Integer(64)), places(n)
+    several = Condition("n: at least 11", (sympy.Lt(rows, sympy.Mul(rows, columns, evaluate=False), evaluate=False),))
+    assert allows_all_from(several, n, 11)
+    assert not allows_all_from(several, n, 5)
