@@ -14,7 +14,15 @@ from torch import _check as check
 from fxport import Options, export
 from fxport.diagnostics import Level, Log
 from fxport.exporter.capture import branched, results
-from tests.cases.soundness.branches_on_sizes import Aligned, PaddedToEven, Upsampled, WritesToItsInput, decided_by
+from tests.cases.soundness.branches_on_sizes import (
+    AFTER_PATCHES,
+    Aligned,
+    PaddedToEven,
+    ThenAsked,
+    Upsampled,
+    WritesToItsInput,
+    decided_by,
+)
 from tests.exporter.test_dimensions import dimension_findings
 
 BOTH = ({0: "n", 1: "m"},)
@@ -68,6 +76,11 @@ def said(model: nn.Module, inputs: tuple[Any, ...], shapes: Any, **options: Any)
 def test_no_size_is_limited_but_without_rewriting(model: nn.Module, inputs: tuple[Any, ...], shapes: Any) -> None:
     assert said(model, inputs, shapes) == []
     assert said(model, inputs, shapes, rewrite=False) != []
+
+
+@pytest.mark.parametrize("then", AFTER_PATCHES)
+def test_what_comes_after_a_branch_limits_no_size(then: str) -> None:
+    assert said(ThenAsked(AFTER_PATCHES[then]), (torch.randn(1, 2, 8, 12),), ({2: "h", 3: "w"},)) == []
 
 
 def test_a_limit_that_raises_is_told() -> None:

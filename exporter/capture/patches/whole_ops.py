@@ -35,7 +35,8 @@ def whole_ops() -> Iterator[None]:
     number of steps a constant and takes its time. For fake quantization it has none that knows symbolic sizes. For
     `cdist` it asks whether there are more than 25 rows, since it computes many of them by a product. The captured
     graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, for
-    random numbers without a shape rule of PyTorch's, and for what asks whether there is an element at all.
+    random numbers without a shape rule of PyTorch's, and for what asks whether there is an element at all, or which of
+    several kernels it takes.
     """
     kernels = {op: {DispatchKey.Meta: rule} for op, rule in METAS.items()}
     for op, rule in SHAPES.items():
@@ -139,6 +140,42 @@ def _normalized(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+def _pooled(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel, but for sizes that depend on data the shape alone: the kernel asks if there is an element."""
+
+    def rule(x: Tensor, output_size: Sequence[int]) -> Tensor:
+        if not free_unbacked_symbols(x.shape):
+            return kernel(x, output_size)
+        return x.new_empty((*x.shape[: -len(output_size)], *output_size))
+
+    return rule
+
+
+def _resized(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel, but for sizes that depend on data the shape alone: the kernel asks if there are two places."""
+
+    def rule(x: Tensor, output_size: Sequence[int] | None, align_corners: bool, factors: Any = None) -> Tensor:
+        if output_size is None or not free_unbacked_symbols((*x.shape, *output_size)):
+            return kernel(x, output_size, align_corners, factors)
+        return x.new_empty((*x.shape[:2], *output_size))
+
+    return rule
+
+
+def _attended(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel, but for sizes that depend on data the shape alone: the kernel asks which is the fastest."""
+
+    def rule(query: Tensor, key: Tensor, value: Tensor, *args: Any, enable_gqa: bool = False, **options: Any) -> Tensor:
+        if not free_unbacked_symbols((*query.shape, *key.shape, *value.shape)):
+            return kernel(query, key, value, *args, enable_gqa=enable_gqa, **options)
+        batch = query.shape[:-2]
+        if not enable_gqa:
+            batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
+        return query.new_empty((*batch, query.shape[-2], value.shape[-1]))
+
+    return rule
+
+
 def _composite(op: OpOverload) -> Callable[..., Any]:
     """Return PyTorch's own decomposition of an op, which is written in C++."""
     return partial(op._op_dk, DispatchKey.CompositeImplicitAutograd)
@@ -148,6 +185,17 @@ def _with_places(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
 
 
+AVERAGES = (aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool3d.default)
+"""Averages over as many windows as asked for."""
+
+RESIZINGS = (
+    aten.upsample_linear1d.vec,
+    aten.upsample_bilinear2d.vec,
+    aten.upsample_bicubic2d.vec,
+    aten.upsample_trilinear3d.vec,
+)
+"""Interpolations whose first and last places may be those of the input."""
+
 SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
     aten.cov.default: covariance.cov,
     aten.corrcoef.default: covariance.corrcoef,
@@ -155,6 +203,9 @@ SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
     aten.ctc_loss.Tensor: _ctc_loss,
     aten.batch_norm.default: _normalized(_composite(aten.batch_norm.default)),
     aten.instance_norm.default: _normalized(_composite(aten.instance_norm.default)),
+    **{op: _pooled(_composite(op)) for op in AVERAGES},
+    **{op: _resized(op.py_kernels.get(DispatchKey.CompositeImplicitAutograd) or _composite(op)) for op in RESIZINGS},
+    aten.scaled_dot_product_attention.default: _attended(_composite(aten.scaled_dot_product_attention.default)),
     aten.cdist.default: _cdist,
     aten.fake_quantize_per_tensor_affine.default: _alike,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _alike,
@@ -207,6 +258,8 @@ INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {
             aten.ctc_loss.Tensor,
             aten.batch_norm.default,
             aten.instance_norm.default,
+            *AVERAGES,
+            aten.scaled_dot_product_attention.default,
         )
     },
     aten.cdist.default: aten._cdist_forward.default,

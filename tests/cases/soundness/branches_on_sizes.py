@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +59,45 @@ class Upsampled(nn.Module):
         if up.shape != x.shape:
             up = F.interpolate(up, size=x.shape[2:])
         return torch.cat([x, up], 1)
+
+
+class ThenAsked(nn.Module):
+    """An image is padded to patches, and what comes next asks PyTorch about the sizes that it then has."""
+
+    def __init__(self, then: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.then = then
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = x.shape[-2:]
+        if width % 4 != 0:
+            x = F.pad(x, (0, 4 - width % 4))
+        if height % 4 != 0:
+            x = F.pad(x, (0, 0, 0, 4 - height % 4))
+        return self.then(F.avg_pool2d(x, 2))
+
+
+def attended(x: Tensor) -> Tensor:
+    tokens = x.flatten(2).transpose(1, 2)
+    return F.scaled_dot_product_attention(tokens, tokens * 2, tokens)
+
+
+def stretched(mode: str) -> Callable[[Tensor], Tensor]:
+    """Interpolate to twice the size, corners onto corners."""
+    return lambda x: F.interpolate(x, [2 * size for size in x.shape[2:]], mode=mode, align_corners=True)
+
+
+AFTER_PATCHES: dict[str, Callable[[Tensor], Tensor]] = {
+    "the average of a line": lambda x: F.adaptive_avg_pool1d(x.flatten(2), 1),
+    "the average of an image": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "averages of an image": lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    "the average of a body": lambda x: F.adaptive_avg_pool3d(x[:, None], 1),
+    "attention": attended,
+    "a line stretched": lambda x: stretched("linear")(x.mean(2)),
+    "an image stretched": stretched("bilinear"),
+    "an image stretched by cubes": stretched("bicubic"),
+    "a body stretched": lambda x: stretched("trilinear")(x[:, None]),
+}
 
 
 class MadeSquare(nn.Module):
@@ -224,6 +264,7 @@ CASES = of(
     Row("whole periods", Periods, SIZES, ROWS),
     Row("two inputs of different lengths", Aligned, PAIRS, ({0: "n"}, {0: "m"})),
     Row("made as large as what it is joined with", Upsampled, IMAGES, IN_2D),
+    *(Row(f"patches, then {name}", partial(ThenAsked, then), IMAGES, IN_2D) for name, then in AFTER_PATCHES.items()),
     Row("made square", MadeSquare, SQUARES, IN_2D),
     Row("positions that fit", PositionsThatFit, GRIDS, IN_2D),
     Row("as long as before", AsLongAsBefore, SIZES, ROWS),
