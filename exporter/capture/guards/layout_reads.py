@@ -1,4 +1,4 @@
-"""Lines that read how tensors lie in memory: what they read may change with a size, and no question tells."""
+"""Lines that read how tensors lie in memory, or write to what may be a copy: with a size, that may change unasked."""
 
 from __future__ import annotations
 
