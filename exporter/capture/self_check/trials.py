@@ -93,7 +93,8 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     is_rewritten = any(each.kind != "call" for each in observed.rewritten)  # the graph has ways that the example lacks
     handling = [each for each in functions if handles(each)]
     compared = [place for each in functions if (place := layout_read_by(each)) is not None]
-    if observed.below_autograd and (write := write_by_size(functions)) is not None:
+    is_presumed = bool(observed.inquiry.presumed.answers)  # what is drawn for another size may be otherwise
+    if observed.below_autograd and not is_presumed and (write := write_by_size(functions)) is not None:
         compared = [*compared, write]
     if is_rewritten and handling:  # what it catches depends on data
         handling, compared = [], [*compared, place_of_module(request.model)]
