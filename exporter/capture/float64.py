@@ -26,6 +26,12 @@ MOVES = frozenset({aten.embedding.default, aten.index_select.default, aten.index
 """Ops that take some of many numbers: what they took is widened, not the whole table before."""
 
 
+NORMS = frozenset({aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default})
+"""Ops that in training write to their running statistics, which their schemas do not say."""
+
+STATISTICS = ("running_mean", "running_var")
+
+
 class NotWide(Exception):
     """The model writes to a tensor of its own that is narrower than what it would write."""
 
@@ -62,10 +68,11 @@ class _Widening(TorchDispatchMode):
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
     """Return the tensors that an op writes to."""
-    if not func._schema.is_mutable:
+    if not func._schema.is_mutable and func not in NORMS:
         return []
     given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
     written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    written += STATISTICS if func in NORMS and given["training"] else ()
     return [value for name in written if isinstance(value := given.get(name), torch.Tensor)]
 
 

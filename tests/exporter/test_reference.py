@@ -14,7 +14,7 @@ from fxport import export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.capture.float64 import NotWide, wide_types, widened
 from fxport.exporter.capture.own_limits import OwnLimits
-from fxport.exporter.validation import runs
+from fxport.exporter.validation import recording, runs
 from fxport.exporter.validation.intermediates import Intermediates
 from fxport.exporter.validation.recording import CALLS_BEFORE, LATER
 from fxport.exporter.validation.reference import cases
@@ -134,7 +134,8 @@ def test_a_model_that_writes_to_its_weights_is_not_run_wide() -> None:
     assert case.exact is not None  # of the copy
 
 
-def test_the_state_is_what_it_was_after_a_float64_run_that_fails() -> None:
+def test_the_state_is_what_it_was_after_a_float64_run_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "SLOW_CALL", np.inf)  # however busy the machine is
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
     x = torch.randn(3, 4)
     program = export(model, (x,), dynamic_shapes=({0: "batch"},))
@@ -255,3 +256,17 @@ def test_a_float64_run_holds_no_second_copy_of_the_weights() -> None:
     (case,) = cases(model, (x,), {}, program, Log())
     assert case.exact is not None
     assert process.memory_info().rss - before < 0.3 * WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape"), [(torch.nn.BatchNorm1d(3), (5, 3)), (torch.nn.BatchNorm2d(3), (2, 3, 4, 4))]
+)
+def test_the_float64_run_of_a_norm_in_training_has_its_new_statistics(
+    norm: torch.nn.Module, shape: tuple[int, ...]
+) -> None:
+    """The schema of the operator does not say that it writes to them."""
+    x = torch.randn(shape)
+    case = next(cases(norm, (x,), {}, export(norm, (x,)), Log()))
+    assert case.exact is not None
+    for name in ("running_mean", "running_var"):
+        np.testing.assert_allclose(case.outputs[f"{name}.updated"], case.exact[f"{name}.updated"], rtol=1e-4, atol=1e-6)
