@@ -11,6 +11,8 @@ def plural(count: int, word: str) -> str:
 
 LEAST_SHARE = 1e-4
 LESS = f"less than {100 * LEAST_SHARE:g}% of the allowed error"
+MOST_SHARE = 10
+MORE = f"more than {100 * MOST_SHARE}%"
 
 
 def allowed(ratio: float) -> str:
@@ -18,6 +20,11 @@ def allowed(ratio: float) -> str:
     if ratio > 1:
         return f"{ratio:.3g} times the allowed error"
     return f"{100 * ratio:.2g}% of the allowed error" if ratio >= LEAST_SHARE or not ratio else LESS
+
+
+def percent(share: float) -> str:
+    """A part of the whole: "2%", "150%", "more than 1000%"."""
+    return f"{100 * share:.2g}%" if share <= 1 else f"{100 * share:.0f}%" if share <= MOST_SHARE else MORE
 
 
 def size(amount: float) -> str:

@@ -52,7 +52,8 @@ BRANCH_NOT_TAKEN = Rule(
     "FXP5008",
     "BranchNotTaken",
     NOTE,
-    "The branch for '{truth}' was never run, so it is not validated. It alone reads {reads}. Samples: {count}.",
+    "No sample runs the branch for '{truth}' of this condition, so that branch is not validated. "
+    "Samples: {count}. Layers that only it uses: {reads}.",
 )
 NOT_REPEATABLE = Rule(
     "FXP5009",

@@ -43,7 +43,7 @@ class Branch:
         """Name the layers of one way."""
         first, more = self.layers[test][:NAMED], len(self.layers[test]) - NAMED
         named = ", ".join(f"'{each}'" for each in first) + (f" and {more} more" if more > 0 else "")
-        return f"the weights of {named}" if first else "no weights"
+        return named or "none"
 
 
 def branches_run(model: ModelFile, samples: Sequence[Samples], runtime: Runtime) -> Mapping[str, Branch]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fxport.diagnostics import Rule, rules
+from fxport.diagnostics.amounts import percent
 from fxport.ort_runner.compare import Gap, compare, disagreements, overflows
 from fxport.ort_runner.distributions import Difference, compare_distributions
 from fxport.ort_runner.providers import Provider
@@ -207,8 +208,8 @@ def values_are_comparable(run: Run) -> Iterator[Report]:
     """No output is within its budget only because eager PyTorch is as far from the truth as a fault would be."""
     for name, gap in run.gaps.items():
         if not gap.comparable:
-            how_far = f"It differs by {gap.share:.2g} of the values, and PyTorch's own rounding by {gap.own:.2g}"
-            detail = f"{how_far}; beyond {gap.ceiling:.2g} a fault would not be seen"
+            how_far = f"PyTorch is {percent(gap.own)} of the values off float64, and the model {percent(gap.share)}"
+            detail = f"{how_far}; above {percent(gap.ceiling)} a fault cannot be told from rounding"
             yield rules.NOT_COMPARABLE, {"output": name, "detail": detail}
 
 

@@ -53,7 +53,7 @@ CAPTURE_ORDER = (
         "frames",
         "forward",
         "subclasses",
-        *("float64", "bounds"),
+        *("float64", "bounds", "input_types"),
         *("holders", "knowledge", "regions"),
     ),
     ("streams", "own_limits"),

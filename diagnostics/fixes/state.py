@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from fxport.diagnostics.fixes.site import Site, fix
 from fxport.diagnostics.model import Edit, Fix
 
+INDEPENDENT = "Nothing, if the result does not depend on it"
+
 
 def eval_mode(site: Site) -> Iterator[Fix]:
     """`.eval()` where the model is made: in the place of `.train()`, or behind the call of a model's class."""
@@ -47,9 +49,14 @@ def buffer_of_tensor(site: Site) -> Iterator[Fix]:
 
 def buffer_of_number(site: Site) -> Iterator[Fix]:
     """A number that `forward` changes as a buffer of its own name."""
-    value = site.finding.facts.get("value")
-    start = f"torch.tensor({value})" if isinstance(value, (int, float)) else "tensor"
-    yield _buffer(site, "Nothing, if the result does not depend on it; else make it a buffer", start)
+    value, of_layer = site.finding.facts.get("value"), site.finding.facts.get("of_layer", True)
+    if not isinstance(value, (int, float)):
+        yield fix(f"{INDEPENDENT}; else keep what it holds in buffers, or make it an input of the model.")
+    elif of_layer:
+        yield _buffer(site, f"{INDEPENDENT}; else make it a buffer", f"torch.tensor({value})")
+    else:
+        made = f"`self.register_buffer(…, torch.tensor({value}))`"
+        yield fix(f"{INDEPENDENT}; else keep it in a buffer of the module that uses it: {made} in `__init__`.")
 
 
 def _buffer(site: Site, said: str, start: str) -> Fix:

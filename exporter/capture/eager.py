@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from fxport.diagnostics import Log, rules
+from fxport.diagnostics import Fix, Log, rules
 from fxport.diagnostics.source import HIDDEN, kind_of, place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
 from fxport.exporter.capture.arguments.strides import laid_out_as
@@ -22,10 +22,16 @@ from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.input_types import type_advice
 from fxport.exporter.capture.patches.restoration import is_same, restore_state
 from fxport.exporter.capture.places import of_user, place_of_module
 from fxport.exporter.capture.snapshot import Snapshot
 from fxport.fx_passes.graph import loops_by_data
+
+INPUTS_THAT_RUN = Fix(
+    "Give inputs for which `model(*args, **kwargs)` runs in PyTorch: `--inputs FILE` takes them from a file."
+)
+"""Advice where a model can be exported, and raises an exception on the example."""
 
 LEAST_PATIENCE, MORE_PATIENCE = 2.0, 20.0
 """Seconds, and times what the example takes, for which a call on values of ours may run."""
@@ -209,6 +215,7 @@ def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[
         return
     place = place_of_exception(error) or place_of_module(module)
     raised = f"{type(error).__name__}: {first_line(error)}"
-    log.report(rules.MODEL_FAILS, at=place, name=type(of_user(module)).__name__, error=raised)
+    fixes = type_advice(of_user(module), args, kwargs, raised)
+    log.report(rules.MODEL_FAILS, at=place, fixes=fixes, name=type(of_user(module)).__name__, error=raised)
     if any(finding.rule is rules.MODEL_FAILS for finding in log.findings):  # who ignores the rule keeps the others
         log.revise(lambda found: [each for each in found if each.rule not in UNEXPLAINED])

@@ -45,6 +45,13 @@ def of_user(root: torch.nn.Module) -> torch.nn.Module:
     return root.around[0] if isinstance(root, Around) else root
 
 
+def is_of_layer(name: str, root: torch.nn.Module) -> bool:
+    """Return True if `name` is the path of an attribute of the model or of one of its layers."""
+    owner, _, last = name.rpartition(".")
+    layers = dict(of_user(root).named_modules())
+    return owner in layers and last in vars(layers[owner])
+
+
 def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
     """Return the `forward` of the innermost module from `root` to `path` that is the user's own code.
 

@@ -26,8 +26,8 @@ Input = Annotated[
         "--input",
         metavar="NAME=SHAPE[:DTYPE[:LOW..HIGH]]",
         help="An example input of random values: ids=2x16:int64:0..999, image=1x3x32x32, v=3:float32 (a vector of 3), "
-        "t=scalar:float32 (a tensor of no dims), or a Python number: scale=1.5, n=3. Whole numbers are 0 and 1 where "
-        "no range is given. Repeatable.",
+        "t=scalar:float32 (a tensor of no dims), or a Python number: scale=1.5, n=3, or a string: mode=fast. Whole "
+        "numbers are 0 and 1 where no range is given. Repeatable.",
     ),
 ]
 INPUTS_HELP = "Example inputs: .npz, or .pt with a dict of tensors, by name."

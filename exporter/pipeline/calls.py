@@ -100,7 +100,7 @@ def checked_args(args: Any) -> tuple[Any, ...]:
     if isinstance(args, np.ndarray):
         raise CallError("args is a numpy array; give a tensor: torch.from_numpy(array)")
     if isinstance(args, Mapping):
-        raise CallError("args is a dict; keyword arguments come after it: export(model, (), {'name': value})")
+        raise CallError("args is a dict; give keyword arguments as such: export(model, kwargs={'name': value})")
     if not isinstance(args, tuple | list):
         raise CallError(f"args is a {type(args).__name__}; give the tuple of positional arguments: export(model, (x,))")
     for index, value in enumerate(args):

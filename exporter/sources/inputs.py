@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union, get_args, get_origin
 
 from fxport.diagnostics.limits import ARRAYS, require_unpackable
 from fxport.diagnostics.messages import error_line
@@ -25,6 +26,9 @@ SHAPE = re.compile(r"scalar|\d{1,18}(x\d{1,18})*")
 NUMBER = re.compile(r"[+-]?(\d{1,400}\.?\d{0,400}|\.\d{1,400})(e[+-]?\d{1,18})?", re.IGNORECASE)
 RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
 WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
+QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+STRING = re.compile(r"(typing\.)?(Optional\[)?(str|(typing\.)?Literal\[['\"].*\])\]?(\|None)?")
+BARE = re.compile(r"[A-Za-z_][\w-]*")
 
 # Whole numbers are drawn from 0 and 1 unless a range is given: valid in a mask, as a token, as a token type.
 WHOLE_RANGE = (0, 1)
@@ -32,7 +36,7 @@ SEED = 0
 
 FORMS = (
     "write NAME=2x16:int64, NAME=2x16:int64:0..999, NAME=3:float32 for a vector, NAME=scalar:float32, "
-    "NAME=1.5 for a Python number, or NAME.KEY=2x16 for a value of a dict or list"
+    "NAME=1.5 for a Python number, NAME=\"'text'\" for a string, or NAME.KEY=2x16 for a value of a dict or list"
 )
 
 SHORT = {
@@ -57,7 +61,18 @@ class Drawn:
     high: int
 
 
-def parse_input(text: str) -> tuple[str, Drawn | float | int | bool | None]:
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word without quotes, `mode=fast`: a string for an argument that takes strings, else a mistake."""
+
+    text: str
+
+
+Given = Drawn | Word | float | int | bool | str | None
+"""Values of one `--input`, as they are read."""
+
+
+def parse_input(text: str) -> tuple[str, Given]:
     """One `--input` → its name, and what it shall be. `2x16` alone is float32; a lone number is a Python number."""
     name, equals, value = text.partition("=")
     if not equals or not name.partition(".")[0].isidentifier():
@@ -67,6 +82,10 @@ def parse_input(text: str) -> tuple[str, Drawn | float | int | bool | None]:
         return name, WORDS[value.lower()]
     if not rest and NUMBER.fullmatch(value):
         return name, int(value) if re.fullmatch(r"[+-]?\d+", value) else float(value)
+    if quoted := QUOTED.fullmatch(value):
+        return name, quoted[1] if quoted[1] is not None else quoted[2]
+    if value != "scalar" and BARE.fullmatch(value):
+        return name, Word(value)
     if not SHAPE.fullmatch(shape) or len(rest) > 2:
         raise UsageError(f"--input '{text}' has no shape that can be read; {FORMS}.")
     dtype = rest[0] if rest else "float32"
@@ -135,8 +154,8 @@ def range_of(dtype: torch.dtype) -> tuple[int, int] | None:
     return info.min, min(info.max, torch.iinfo(torch.int64).max - 1)
 
 
-def drawn_inputs(texts: Sequence[str]) -> dict[str, object]:
-    """All `--input` options → values by name, the same in every run."""
+def drawn_inputs(texts: Sequence[str], worded: Collection[str] = ()) -> dict[str, object]:
+    """All `--input` options → values by name, the same in every run. `worded` are the arguments that take strings."""
     import torch
 
     generator = torch.Generator().manual_seed(SEED)
@@ -145,8 +164,33 @@ def drawn_inputs(texts: Sequence[str]) -> dict[str, object]:
         name, value = parse_input(text)
         if name in values:
             raise UsageError(f"--input gives '{name}' twice; give it once.")
-        values[name] = draw(value, text, generator) if isinstance(value, Drawn) else value
+        if isinstance(value, Word):
+            values[name] = word(value, name, text, worded)
+        else:
+            values[name] = draw(value, text, generator) if isinstance(value, Drawn) else value
     return values
+
+
+def word(value: Word, name: str, text: str, worded: Collection[str]) -> str:
+    """The string that a word without quotes is; refused for an argument that is not known to take strings."""
+    if name in worded:
+        return value.text
+    raise UsageError(
+        f"--input '{text}' has no shape that can be read; if '{name}' is the string '{value.text}', write "
+        f"--input \"{name}='{value.text}'\"; else {FORMS}."
+    )
+
+
+def takes_strings(parameter: inspect.Parameter) -> bool:
+    """Return True if an argument has a string as its default, or is annotated as `str` or a `Literal` of strings."""
+    meant = parameter.annotation
+    if isinstance(parameter.default, str):
+        return True
+    if isinstance(meant, str):  # in a file with `from __future__ import annotations`
+        return STRING.fullmatch(meant.replace(" ", "")) is not None
+    if get_origin(meant) is Literal:
+        return all(isinstance(each, str) for each in get_args(meant))
+    return meant is str or (get_origin(meant) in {Union, UnionType} and str in get_args(meant))
 
 
 def stored_inputs(path: Path) -> dict[str, object]:
@@ -192,9 +236,13 @@ def with_inputs(source: Source, texts: Sequence[str], stored: Sequence[Path]) ->
 
     Of several files each is a sample, called by its path: the first is the example, the others are further calls.
     """
+    from torch.export import ExportedProgram
+
     if len({path.resolve() for path in stored}) < len(stored):
         raise UsageError(f"--inputs names a file twice ({', '.join(map(str, stored))}); name each once.")
-    drawn, first = drawn_inputs(texts), stored_inputs(stored[0]) if stored else {}
+    parameters = {} if isinstance(source.model, ExportedProgram) else inspect.signature(source.model.forward).parameters
+    worded = {name for name, each in parameters.items() if takes_strings(each)}
+    drawn, first = drawn_inputs(texts, worded), stored_inputs(stored[0]) if stored else {}
     example = with_sample(source, first | drawn)
     if len(stored) < 2:
         return example
@@ -209,6 +257,8 @@ def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> 
 
     if isinstance(source.model, ExportedProgram):
         return with_program_inputs(source, named)
+    if getattr(source.model.forward, "__name__", "") == "_forward_unimplemented":  # what nn.Module has
+        raise UsageError(f"'{source.name}' has no method forward; write one, or name the model that has it.")
     signature = inspect.signature(source.model.forward)
     if named:
         named = nested(named, signature, own_values(source, signature))

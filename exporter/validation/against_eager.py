@@ -129,7 +129,7 @@ def samples_of(
 
     Where the model does not run there, that is a finding and there are none.
     """
-    from fxport.exporter.capture.eager import FailsOnRanks, failure_in_eager
+    from fxport.exporter.capture.eager import INPUTS_THAT_RUN, FailsOnRanks, failure_in_eager
     from fxport.exporter.validation import reference
 
     args = source.args or ()
@@ -155,6 +155,6 @@ def samples_of(
         if error is None:
             raise
         reason = f"eager PyTorch raises {error_line(error)}"
-        log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), reason=reason)
+        log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), fixes=[INPUTS_THAT_RUN], reason=reason)
         return []
     return [case.samples() for case in cases]

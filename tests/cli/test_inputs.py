@@ -1,15 +1,18 @@
 """`--input`, `--inputs`, `--dynamic`: what they mean, and one line for every mistake in them."""
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy
+import onnxruntime
 import pytest
 import torch
 
 from fxport.exporter.cli import main
 from fxport.exporter.sources.dynamic import Asked, parse_dynamic, with_dynamic
-from fxport.exporter.sources.inputs import Drawn, drawn_inputs, parse_input, with_inputs
+from fxport.exporter.sources.inputs import Drawn, Word, drawn_inputs, parse_input, takes_strings, with_inputs
 from fxport.exporter.sources.source import Source, load
 from fxport.exporter.sources.usage import UsageError
 
@@ -29,6 +32,9 @@ from fxport.exporter.sources.usage import UsageError
         ("x=3", 3),
         ("x=true", True),
         ("x=None", None),
+        ("x='fast'", "fast"),
+        ('x="2x3"', "2x3"),
+        ("x=fast", Word("fast")),
     ],
 )
 def test_one_input(text: str, meant: object) -> None:
@@ -58,6 +64,7 @@ BAD_INPUTS = [
     ("a b=2", "no NAME="),
     ("x=", "no shape"),
     ("x=2xx3", "no shape"),
+    ("x=fast", """if 'x' is the string 'fast', write --input "x='fast'"; else write NAME=2x16"""),
     ("x=2x-3:int64", "no shape"),
     ("x=2x3:int64:0..9:7", "no shape"),
     ("x=2x3:int64:9..0", "no range"),
@@ -85,6 +92,45 @@ def given(name: str, *texts: str, stored: Path | None = None) -> Source:
 
 def kinds(values: Sequence[object]) -> list[object]:
     return [tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "meant"),
+    [
+        ("mode='a'", True),
+        ("mode: str", True),
+        ("mode: 'str | None' = None", True),
+        ("mode: 'Optional[str]' = None", True),
+        ("mode: \"Literal['a', 'b']\"", True),
+        ("mode: str | None = None", True),
+        ("mode: Literal['a', 'b']", True),
+        ("mode", False),
+        ("mode: 'list[str]'", False),
+        ("mode: list[str]", False),
+        ("mode=1", False),
+        ("mode: Literal[1, 2]", False),
+        ("mode: 'Tensor'", False),
+    ],
+)
+def test_arguments_that_take_strings(parameter: str, meant: bool) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"from typing import Literal\ndef forward({parameter}): pass", scope)
+    assert takes_strings(inspect.signature(scope["forward"]).parameters["mode"]) is meant
+
+
+@pytest.mark.parametrize("text", ["kind=double", "kind='double'"])
+def test_a_string_is_given_as_it_is_typed(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("by_kind.py").write_text(
+        "import torch\n\n\n"
+        "class ByKind(torch.nn.Module):\n"
+        "    def forward(self, x, kind='plain'):\n"
+        "        return x * 2 if kind == 'double' else x\n"
+    )
+    assert main(["export", "by_kind.py:ByKind", "--input", "x=2x3", "--input", text]) == 0
+    assert "Its value is 'double'" in capsys.readouterr().out
+    x = numpy.ones((2, 3), numpy.float32)
+    (got,) = onnxruntime.InferenceSession("ByKind.onnx").run(None, {"x": x})
+    assert (got == 2 * x).all()
 
 
 def test_inputs_take_their_places(folder: Path) -> None:

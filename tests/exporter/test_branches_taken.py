@@ -81,4 +81,4 @@ def test_the_layers_of_a_way_that_no_sample_took_are_named(count: int, chosen: i
         tmp_path / "experts.onnx", [Samples("x", {"x": x.numpy()}, {"output": model(x).detach().numpy()})], "cpu", log
     )
     first = log.findings[0]
-    assert f"It alone reads the weights of {told}." in first.message
+    assert f"Layers that only it uses: {told}." in first.message

@@ -43,7 +43,7 @@ def test_arguments(args: Any) -> None:
         (checked_model, nn.Linear, "the class 'Linear'; give an instance"),
         (checked_model, torch.relu, "call it in the forward of an nn.Module"),
         (checked_model, "model.pt", "is a str; give an nn.Module"),
-        (checked_args, {"x": X}, "export(model, (), {'name': value})"),
+        (checked_args, {"x": X}, "export(model, kwargs={'name': value})"),
         (checked_args, 3, "the tuple of positional arguments"),
         (checked_kwargs, "model.onnx", "export(model, args).save('model.onnx')"),
         (checked_kwargs, Path("model.onnx"), "export(model, args).save('model.onnx')"),

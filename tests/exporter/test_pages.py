@@ -37,7 +37,7 @@ SAID = {
     "FXP5004": "where a size is declared otherwise than it is, look for sizes that are constants in `forward`",
     "FXP5007": "Reason: in float64 it fails: TypeError: float32 only",
     "FXP5009": "The first call changed 'calls' from 0 to 1",
-    "FXP5011": "PyTorch's own rounding by 0.2; beyond 0.02 a fault would not be seen",
+    "FXP5011": "PyTorch is 20% of the values off float64, and the model 20%; above 2% a fault cannot be told",
 }
 """Words of the text output, by the rule of the example: those of messages that readers had misread."""
 

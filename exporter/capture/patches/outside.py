@@ -45,7 +45,7 @@ from fxport.exporter.capture.patches.environment import Reads, environment_watch
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
-from fxport.exporter.capture.places import Around, of_user, place_of_change, place_of_function, place_of_module
+from fxport.exporter.capture.places import Around, is_of_layer, place_of_change, place_of_function, place_of_module
 from fxport.exporter.capture.reachable import HOOKS_OF_ALL, SCALARS, may_change, memoized
 from fxport.exporter.capture.settings import Setting
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
@@ -217,7 +217,6 @@ def words_of(function: FunctionType) -> set[str]:
 
 
 OTHER_ENTRIES = "a container of other entries"
-
 HOOKING = frozenset(
     name for name in (*vars(torch.nn.Module), *vars(modules)) if name.startswith("register_") and name.endswith("hook")
 )
@@ -302,7 +301,8 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or (rule is not rules.STATE_LOST and name not in made):
             at = place_of_effect(model, effect, functions)
-            log.report(rule, at=at, level=effect.level, name=name, value=effect.before, was=effect.was)
+            facts = {"value": effect.before, "was": effect.was, "of_layer": is_of_layer(name, model)}
+            log.report(rule, at=at, level=effect.level, name=name, **facts)
     for name, (place, was) in effects.marked.items():
         log.report(rules.PYTHON_STATE_BAKED, at=place, name=name, value=was, was=was)
     for name in drawn:
@@ -354,7 +354,7 @@ def _functions(model: torch.nn.Module) -> Iterator[Any]:
     """Yield the functions of the user's around a model, and the `forward` of each class in it, once."""
     if isinstance(model, Around):
         yield from (each for each in model.functions if inspect.isfunction(each) and _is_users(each))
-        model = of_user(model)
+        model = model.around[0]
     modules = (module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule))
     kinds = dict.fromkeys(type(module) for module in modules)
     for kind in kinds:

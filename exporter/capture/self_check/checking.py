@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, has_one_twice, leaves_of
-from fxport.exporter.capture.eager import TookTooLongError, called, copied, patience, restored
+from fxport.exporter.capture.eager import INPUTS_THAT_RUN, TookTooLongError, called, copied, patience, restored
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.outside import effect_of
@@ -67,7 +67,7 @@ class Subject:
 
 
 class CannotCompareError(Exception):
-    """A capture cannot be checked; the text says why, in a clause that begins with "it" or "its"."""
+    """A capture cannot be checked: why, in a clause that begins with "it" or "its", and fixes in words, if any."""
 
 
 STATE = (rules.STATE_LOST, rules.PYTHON_STATE_BAKED, rules.LAYER_MADE)
@@ -91,9 +91,10 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
     try:
         with restore_process(), torch.random.fork_rng(devices=_gpus()), runnable(subject.module, subject.call):
             return _Check(subject, log).run()
-    except CannotCompareError as reason:
+    except CannotCompareError as error:
+        reason, *fixes = error.args
         place = next((each for each in subject.at if each is not None), None) or place_of_module(subject.module)
-        log.report(rules.CAPTURE_UNCHECKED, at=place, reason=str(reason))
+        log.report(rules.CAPTURE_UNCHECKED, at=place, fixes=fixes, reason=reason)
         return ()
 
 
@@ -173,7 +174,7 @@ class _Check:
         except Exception as error:  # the model's own; what fails for it is told where it is run to explain that
             if is_our_fault(error):
                 raise
-            raise CannotCompareError("it does not run in PyTorch on the example") from None
+            raise CannotCompareError("it does not run in PyTorch on the example", INPUTS_THAT_RUN) from None
         self.seconds = (time.monotonic() - begun) / len(results)
         if difference(*results) is not None:
             raise CannotCompareError("it gives other results each time that it runs")

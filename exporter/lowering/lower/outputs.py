@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fxport.diagnostics import Log, rules
+from fxport.diagnostics import Fix, Log, rules
 from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.passes.complex_to_real import COMPLEX_RESULTS
 from fxport.fx_passes.program import OutputKind, Program
+
+RETURN = Fix("Return from forward the tensor that the model computes.")
 
 
 def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
@@ -39,7 +41,8 @@ def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
             log.report(rules.OUTPUT_ALTERED, output=entry.name, detail=detail)
     if not given:
         what = ", ".join(repr(result) for result in results) or "a container without a value"
-        log.report(rules.NO_OUTPUT, detail=what)
+        baked = any(each.rule is rules.SCALAR_INPUT_BAKED for each in log.findings)
+        log.report(rules.NO_OUTPUT, fixes=() if baked else (RETURN,), detail=what)
 
 
 def _maker_of(node: Node) -> str:
