@@ -72,25 +72,24 @@ class Choices:
         Args:
             model: The model that was loaded or given.
             source: Its folder or file; None for a model that was given.
-            packed: Weights that the source has in few bits already, by name.
+            packed: Weights that are in few bits already, by name.
         """
+        name = type(model).__name__ if source is None else source
         if self.dtype != WIDE and (packed or (source is not None and source.is_file())):
             raise PackageError(
-                f"'{source}' has weights in few bits or is a GGUF file, which are packaged in float32; omit --dtype."
+                f"'{name}' has weights in few bits or is a GGUF file, which are packaged in float32; omit --dtype."
             )
         require_plain(model, self.dtype)
         if packed and self.weights not in (None, WIDE):
             raise PackageError(
-                f"'{source}' has weights in few bits already, which are taken as they are; omit --weights."
+                f"'{name}' has weights in few bits already, which are taken as they are; omit --weights."
             )
         if self.accuracy == "exact":
             return
         if self.weights not in BITS and not packed:
             raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
         if any(isinstance(weight, FromTable) for weight in packed.values()):
-            raise PackageError(
-                f"'{source}' has weights of a table, whose products are computed in float32; omit 'fast'."
-            )
+            raise PackageError(f"'{name}' has weights of a table, whose products are computed in float32; omit 'fast'.")
 
 
 def require_known(**given: tuple[str, Any]) -> None:

@@ -34,6 +34,7 @@ from fxport.exporter.language_models.shared_weights import save_sharing
 from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
 from fxport.exporter.language_models.text_verdict import TextVerdict
+from fxport.exporter.language_models.torchao_models import packed_in, restored
 from fxport.exporter.language_models.verdict import Verdict
 from fxport.exporter.language_models.widened import KERNELS, Twin, twin_of
 from fxport.exporter.onnx_program import OnnxProgram
@@ -164,6 +165,8 @@ def package(
             )
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
+    own = packed_in(model) if source is None else {}
+    packed = packed or own
     choices.require_for(model, source, packed)
     kind = kind_of(model)
     chosen = {"cache": None if cache == "dynamic" else cache, "dtype": None if dtype == "float32" else dtype}
@@ -176,6 +179,7 @@ def package(
     with (
         twin_of(target, dtype, provider) as twin,
         written_folder(target) as draft,
+        restored(model, own),
         _in_few_bits(model, weights, block, accuracy, packed, is_own=source is not None) as store,
     ):
         factors = AdapterInputs() if adapter == "input" else None

@@ -1,4 +1,7 @@
-"""Weights that a checkpoint already has in few bits, taken as they are: GPTQ, AWQ, compressed-tensors, bitsandbytes."""
+"""Weights that a checkpoint already has in few bits, taken as they are.
+
+Of GPTQ, AWQ, compressed-tensors, bitsandbytes, and torchao.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Field of a word that holds each of eight columns, in the format of AWQ for matrix products."""
 
 
-class _Unknown(Exception):
+class UnknownScheme(Exception):
     """A scheme, or a tensor of one, that is not taken. The text says what."""
 
 
@@ -79,7 +82,7 @@ def quantized_weights(
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # anybody's values
         reason = f"its settings and tensors do not fit each other: {error_line(error)}"
         raise PretrainedError(f"'{folder}': the weights are quantized by '{method}': {reason}; {cure}.") from error
-    except _Unknown as error:
+    except UnknownScheme as error:
         raise PretrainedError(f"'{folder}': the weights are quantized by '{method}': {error}; {cure}.") from error
 
 
@@ -95,15 +98,15 @@ def _read(
         tensors = {end: _array(checkpoint.tensors[name].read()) for end, name in names.items()}
         try:
             made = known.read(tensors, bits, group, settings)
-        except _Unknown as error:
-            raise _Unknown(f"'{layer}': {error}") from error
+        except UnknownScheme as error:
+            raise UnknownScheme(f"'{layer}': {error}") from error
         except (KeyError, ValueError, IndexError) as error:
-            raise _Unknown(f"'{layer}' has tensors that do not fit each other: {error}") from error
+            raise UnknownScheme(f"'{layer}' has tensors that do not fit each other: {error}") from error
         packed[f"{layer}.weight"] = made
         weights[f"{layer}.weight"] = made.restored()
         used |= set(names.values())
     if not packed:
-        raise _Unknown("the folder has no packed weights")
+        raise UnknownScheme("the folder has no packed weights")
     for name, stored in checkpoint.tensors.items():
         if name not in used:
             tensor = stored.read()
@@ -124,9 +127,9 @@ def _fields(words: np.ndarray, bits: int) -> np.ndarray:
 def _widths(settings: Mapping[str, Any], bits: str = "bits", group: str = "group_size") -> tuple[int, int]:
     width, size = settings.get(bits), settings.get(group)
     if width not in WIDTHS:
-        raise _Unknown(f"numbers of {width} bits; those of 4 and 8 are taken")
+        raise UnknownScheme(f"numbers of {width} bits; those of 4 and 8 are taken")
     if not isinstance(size, int) or isinstance(size, bool) or (size != -1 and size < BLOCKS[0]):
-        raise _Unknown(f"groups of {size}")
+        raise UnknownScheme(f"groups of {size}")
     assert isinstance(width, int)
     return width, size
 
@@ -137,12 +140,12 @@ def _as_rows(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, 
     group = columns if group == -1 else group
     block = next((size for size in reversed(BLOCKS) if group % size == 0), None)
     if columns % group or block is None:
-        raise _Unknown(f"groups of {group} in rows of {columns}, which no kernel takes")
+        raise UnknownScheme(f"groups of {group} in rows of {columns}, which no kernel takes")
     groups = (rows, columns // group)
     if scales.shape != groups or (zeros is not None and zeros.shape != groups):
-        raise _Unknown(f"scales of shape {list(scales.shape)} for {list(groups)} groups")
+        raise UnknownScheme(f"scales of shape {list(scales.shape)} for {list(groups)} groups")
     if not np.isfinite(scales).all():
-        raise _Unknown("scales that are not finite")
+        raise UnknownScheme("scales that are not finite")
     times = group // block
     spread = None if zeros is None else zeros.repeat(times, 1)
     return few_bits_of(numbers, scales.repeat(times, 1), spread, bits, block)
@@ -153,9 +156,9 @@ def _as_rows(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, 
 
 def _check_gptq(settings: Mapping[str, Any]) -> tuple[int, int]:
     if settings.get("dynamic"):
-        raise _Unknown("settings that differ by layer ('dynamic')")
+        raise UnknownScheme("settings that differ by layer ('dynamic')")
     if settings.get("checkpoint_format", "gptq") not in ("gptq", "gptq_v2"):
-        raise _Unknown(f"a checkpoint of format '{settings['checkpoint_format']}'")
+        raise UnknownScheme(f"a checkpoint of format '{settings['checkpoint_format']}'")
     return _widths(settings)
 
 
@@ -169,11 +172,11 @@ def _read_gptq(tensors: Tensors, bits: int, group: int, settings: Mapping[str, A
     columns = numbers.shape[1]
     size = columns if group == -1 else group
     if ".g_idx" in tensors and not np.array_equal(tensors[".g_idx"], np.arange(columns) // size):
-        raise _Unknown("groups of columns that are not side by side (desc_act)")
+        raise UnknownScheme("groups of columns that are not side by side (desc_act)")
     zeros = _fields(tensors[".qzeros"], bits).reshape(len(tensors[".qzeros"]), -1).astype(np.int32)
     zeros += settings.get("checkpoint_format", "gptq") == "gptq"
     if zeros.max(initial=0) >= 1 << bits:
-        raise _Unknown(f"a zero of {zeros.max()}, which {bits} bits do not hold")
+        raise UnknownScheme(f"a zero of {zeros.max()}, which {bits} bits do not hold")
     return _as_rows(numbers, tensors[".scales"].T, zeros.T.astype(np.uint8), bits, group)
 
 
@@ -182,10 +185,10 @@ def _read_gptq(tensors: Tensors, bits: int, group: int, settings: Mapping[str, A
 
 def _check_awq(settings: Mapping[str, Any]) -> tuple[int, int]:
     if str(settings.get("version", "gemm")).lower() != "gemm":
-        raise _Unknown(f"version '{settings['version']}'; 'gemm' is taken")
+        raise UnknownScheme(f"version '{settings['version']}'; 'gemm' is taken")
     bits, group = _widths(settings)
     if bits != AWQ_BITS:
-        raise _Unknown(f"numbers of {bits} bits; those of {AWQ_BITS} are taken")
+        raise UnknownScheme(f"numbers of {bits} bits; those of {AWQ_BITS} are taken")
     return bits, group
 
 
@@ -206,14 +209,14 @@ def _read_awq(tensors: Tensors, bits: int, group: int, settings: Mapping[str, An
 def _check_compressed(settings: Mapping[str, Any]) -> tuple[int, int]:
     groups = settings.get("config_groups")
     if settings.get("format") != "pack-quantized" or not isinstance(groups, Mapping) or len(groups) != 1:
-        raise _Unknown(f"format '{settings.get('format')}' with {len(groups or ())} groups of layers")
+        raise UnknownScheme(f"format '{settings.get('format')}' with {len(groups or ())} groups of layers")
     (scheme,) = groups.values()
     if scheme.get("input_activations") or scheme.get("output_activations"):
-        raise _Unknown("inputs of layers are rounded too")
+        raise UnknownScheme("inputs of layers are rounded too")
     weights = scheme["weights"]
     strategy = weights.get("strategy")
     if weights.get("type", "int") != "int" or strategy not in ("group", "channel") or weights.get("actorder"):
-        raise _Unknown(f"weights of type '{weights.get('type')}' by {strategy} (order: {weights.get('actorder')})")
+        raise UnknownScheme(f"weights of type '{weights.get('type')}' by {strategy} (order: {weights.get('actorder')})")
     return _widths({"bits": weights.get("num_bits"), "group_size": weights.get("group_size") or -1})
 
 
@@ -228,7 +231,7 @@ def _read_compressed(tensors: Tensors, bits: int, group: int, settings: Mapping[
         words = tensors[".weight_zero_point"]
         zeros = _fields(words, bits).transpose(0, 2, 1).reshape(-1, words.shape[1])[:rows]
     if ".weight_g_idx" in tensors:
-        raise _Unknown("groups of columns that are not side by side (weight_g_idx)")
+        raise UnknownScheme("groups of columns that are not side by side (weight_g_idx)")
     return _as_rows(numbers, tensors[".weight_scale"], zeros, bits, group)
 
 
@@ -239,7 +242,7 @@ STATE = ".weight.quant_state.bitsandbytes__"
 
 def _check_bitsandbytes(settings: Mapping[str, Any]) -> tuple[int, int]:
     if not settings.get("load_in_4bit"):
-        raise _Unknown("inputs of layers are rounded too (load_in_8bit)")
+        raise UnknownScheme("inputs of layers are rounded too (load_in_8bit)")
     return 4, 0
 
 
@@ -251,19 +254,62 @@ def _read_bitsandbytes(tensors: Tensors, bits: int, group: int, settings: Mappin
     kind, block = state["quant_type"], count(state["blocksize"])
     rows, columns = (count(size) for size in state["shape"])
     if kind not in TABLES or not np.array_equal(tensors[".weight.quant_map"], table_of(kind)):
-        raise _Unknown(f"a table '{kind}' of other values than nf4 or fp4 has")
+        raise UnknownScheme(f"a table '{kind}' of other values than nf4 or fp4 has")
     if block not in TABLE_BLOCKS or columns % block:
-        raise _Unknown(f"blocks of {block} in rows of {columns}, which no kernel takes")
+        raise UnknownScheme(f"blocks of {block} in rows of {columns}, which no kernel takes")
     scales = tensors[".weight.absmax"]
     if ".weight.nested_absmax" in tensors:
         of_scales = tensors[".weight.nested_absmax"].repeat(count(state["nested_blocksize"]))[: scales.size]
         scales = tensors[".weight.nested_quant_map"][scales] * of_scales + np.float32(state["nested_offset"])
     numbers = tensors[".weight"].reshape(-1)
     if (numbers.dtype, numbers.size, scales.size) != (np.uint8, rows * columns // 2, rows * columns // block):
-        raise _Unknown(f"{numbers.size} bytes and {scales.size} scales for [{rows}, {columns}]")
+        raise UnknownScheme(f"{numbers.size} bytes and {scales.size} scales for [{rows}, {columns}]")
     if not np.isfinite(scales).all():
-        raise _Unknown("scales that are not finite")
+        raise UnknownScheme("scales that are not finite")
     return FromTable(numbers, np.ascontiguousarray(scales, np.float32), rows, columns, block, kind)
+
+
+# torchao --------------------------------------------------------------------------------------------------------------
+
+EIGHT, OF_ANY = "Int8WeightOnlyConfig", "IntxWeightOnlyConfig"
+"""Schemes of torchao that round weights alone, to integers."""
+
+
+def _check_torchao(settings: Mapping[str, Any]) -> tuple[int, int]:
+    kinds = settings.get("quant_type")
+    if not isinstance(kinds, Mapping) or [*kinds] != ["default"]:
+        raise UnknownScheme("settings that differ by layer")
+    scheme = kinds["default"]
+    kind = scheme["_type"]
+    if kind not in (EIGHT, OF_ANY):
+        raise UnknownScheme(f"'{kind}'; {EIGHT} and {OF_ANY} are taken")
+    return (8 if kind == EIGHT else int(scheme["_data"]["weight_dtype"]["_data"].removeprefix("int"))), 0
+
+
+def _read_torchao(tensors: Tensors, bits: int, group: int, settings: Mapping[str, Any]) -> FewBits:
+    return few_bits_of_integers(tensors["._weight_qdata"], tensors["._weight_scale"], tensors.get(ZEROS), bits)
+
+
+ZEROS = "._weight_zero_point"
+
+
+def few_bits_of_integers(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int) -> FewBits:
+    """Take signed numbers int8 [rows, columns] as they are; scales and zeros are [rows or 1, groups].
+
+    Numbers of fewer bits than 4 are stored in 4, and those of 5 to 7 in 8.
+    """
+    width = next((width for width in WIDTHS if 1 <= bits <= width), None)
+    if width is None:
+        raise UnknownScheme(f"numbers of {bits} bits; those of 1 to 8 are taken")
+    rows, columns = numbers.shape
+    groups, low = scales.shape[1], 1 << (width - 1)
+    stored = [each for each in (numbers, zeros) if each is not None]
+    if any(each.dtype != np.int8 or each.min(initial=0) < -low or each.max(initial=0) >= low for each in stored):
+        raise UnknownScheme(f"numbers that {width} bits do not hold")
+    spread = np.broadcast_to(scales, (rows, groups))
+    raised = [(each.astype(np.int16) + low).astype(np.uint8) for each in stored]
+    zero = None if zeros is None or not zeros.any() else np.broadcast_to(raised[1], spread.shape)
+    return _as_rows(raised[0], spread, zero, width, -1 if groups == 1 else columns // groups)
 
 
 TABLE_BLOCKS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -290,5 +336,6 @@ FORMATS: Mapping[str, Format] = {
         _check_bitsandbytes,
         _read_bitsandbytes,
     ),
+    "torchao": Format("._weight_qdata", ("._weight_scale", ZEROS), _check_torchao, _read_torchao),
 }
 """Formats of quantized checkpoints, by `quant_method`."""
