@@ -26,6 +26,7 @@ CPU = PROVIDERS["cpu"]
 SMALLER = 1024.0
 # Values so far above all others, and so large, that they can only stand for "minus infinity" in a mask.
 FAR, LARGE = 1024.0, 1.0e4
+MOST_OF_ALL = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def disagreements(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None = 
     """bool array: where one is NaN or infinite and the other is not the same.
 
     The `overflows` of eager are not among them. Where the truth is within a rounding of the largest number, either may
-    overflow.
+    overflow, but not where it is that number itself: a model has it from the limits of a type.
     """
     if element_of(want.dtype).kind != FLOAT:
         return np.zeros(want.shape, np.bool_)
@@ -128,7 +129,8 @@ def overflows(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> np
 def _is_at_edge(w: np.ndarray, g: np.ndarray, truth: np.ndarray, dtype: np.dtype) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)
     near = np.isfinite(truth) & (np.abs(truth) >= float(info.max) * (1.0 - 4.0 * float(info.eps)))
-    return near & ~np.isnan(w) & ~np.isnan(g) & (np.sign(w) == np.sign(g))
+    is_number = (np.abs(w) == float(info.max)) & np.isin(np.abs(truth), (float(info.max), MOST_OF_ALL))
+    return near & (~is_number | (dtype == np.float64)) & ~np.isnan(w) & ~np.isnan(g) & (np.sign(w) == np.sign(g))
 
 
 def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -> Gap:
@@ -164,6 +166,8 @@ def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, round
         float(count / granted), worst, relative, worst, at, float(mine), float(theirs), 0.0, None, same, want.size
     )
     shares = [np.count_nonzero(each) / want.size for each in (differs, want != (want if exact is None else exact))]
+    if gap.too_big and shares[0] > ties.MOST and ties.all_open(want, got, wrong, roundings):
+        gap = replace(gap, ratio=1.0)  # not comparable
     return replace(gap, ties=int(np.count_nonzero(at_tie)), share=shares[0], own=shares[1], ceiling=ties.MOST)
 
 
@@ -192,8 +196,9 @@ def _beside_runs(
     want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
 ) -> Gap | None:
     """The gap with the furthest that other roundings give as the yardstick: as nothing is finer than float64, eager has
-    no distance from the truth. None if it is too big, for all or for the elements that these runs do not move as far;
-    or if it is not comparable although few elements move, as these are at ties or wrong."""
+    no distance from the truth. None if it is too big, for all or for the elements that these runs do not move as far,
+    unless those are as few as one run has alone of an output that is open; or if it is not comparable although few
+    elements move, as these are at ties or wrong."""
     if roundings is None or not ties.fit(want, roundings):
         return None
     finite = np.isfinite(want) & np.isfinite(got)
@@ -201,11 +206,15 @@ def _beside_runs(
     furthest, moved = np.take_along_axis(roundings, steps.argmax(0)[None], 0)[0], steps.max(0)
     gap = _within(furthest, got, want, budget, np.ones(want.shape, np.bool_))
     unexplained = _distance(got, want, finite) > budget.slack * RATIO * moved
-    if gap.too_big or _within(want, got, exact, budget, unexplained).too_big:
-        return None
     size = spread_of(want, _distance(want, 0.0, finite), finite, int(np.count_nonzero(finite)))
-    is_open = np.count_nonzero(moved > budget.units * budget.epsilon * size) > ties.MOST * want.size
-    return gap if gap.comparable or is_open else None
+    unit = budget.units * budget.epsilon * size
+    is_open = np.count_nonzero(moved > unit) > ties.MOST * want.size
+    if gap.too_big or not (gap.comparable or is_open):
+        return None
+    if not _within(want, got, exact, budget, unexplained).too_big:
+        return gap
+    is_near = _distance(got, want, unexplained).max() <= ties.BEYOND * moved.max()
+    return gap if is_open and is_near and ties.unmoved_by_chance(unexplained, steps > unit) else None
 
 
 def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, considered: np.ndarray) -> Gap:

@@ -73,3 +73,39 @@ def _if_few(found: np.ndarray, moved: np.ndarray) -> np.ndarray:
     most = max(np.count_nonzero(each) for each in moved)
     is_chance = count <= most + CHANCE * math.sqrt(most) + 1
     return found if count <= MOST * found.size and is_chance else np.zeros(found.shape, np.bool_)
+
+
+def unmoved_by_chance(found: np.ndarray, moved: np.ndarray) -> bool:
+    """Return True if the elements that only ONNX Runtime gives otherwise are as few as those of one run alone.
+
+    Where each run decides many elements otherwise, some are in none of the other runs: ONNX Runtime's rounding is one
+    more draw. `moved`, of shape [runs, ...], tells what each run gives otherwise.
+    """
+    alone = np.count_nonzero(moved & (np.count_nonzero(moved, axis=0) == 1)) / len(moved)
+    return np.count_nonzero(found) <= alone + CHANCE * math.sqrt(alone)
+
+
+def all_open(want: np.ndarray, got: np.ndarray, wrong: np.ndarray, roundings: np.ndarray | None) -> bool:
+    """Return True if rounding decides more than MOST of the integers or booleans, and those that are `wrong` are no
+    more, nor further off or elsewhere, than what one of the runs gives otherwise."""
+    if not fit(want, roundings):
+        return False
+    assert roundings is not None
+    moved = roundings != want
+    if np.count_nonzero((roundings != roundings[0]).any(0)) <= MOST * want.size:
+        return False  # what all runs give alike is not for rounding to decide
+    wide = want.astype(np.float64)
+    furthest = BEYOND * np.abs(roundings.astype(np.float64) - wide).max()
+    is_near = np.abs(got.astype(np.float64) - wide)[wrong].max(initial=0.0) <= furthest
+    return bool(is_near and _is_spread(wrong, moved) and unmoved_by_chance(wrong & ~moved.any(0), moved))
+
+
+def _is_spread(wrong: np.ndarray, moved: np.ndarray) -> bool:
+    """Return True if neither all elements nor a slice along an axis has many more that are `wrong` than a run moves."""
+    axes = range(wrong.ndim)
+    for kept in ((), *((axis,) for axis in axes)):
+        others = tuple(axis for axis in axes if axis not in kept)
+        most = np.count_nonzero(moved, axis=tuple(axis + 1 for axis in others)).max(0)
+        if (np.count_nonzero(wrong, axis=others) > most + CHANCE * np.sqrt(most) + 1).any():
+            return False
+    return True

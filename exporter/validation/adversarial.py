@@ -49,8 +49,12 @@ def _zeros(x: Tensor, _number: int) -> Tensor:
     return torch.zeros_like(x)
 
 
-def _negative_zeros(x: Tensor, _number: int) -> Tensor:
-    return torch.full_like(x, -0.0)
+def _negative_zeros(x: Tensor, number: int) -> Tensor:
+    """Negative zeros, and every third number as it was: those of one input meet the zeros of another."""
+    changed = torch.full_like(x, -0.0)
+    kept = slice((number + 1) % 3, None, 3)
+    changed.reshape(-1)[kept] = x.reshape(-1)[kept]
+    return changed
 
 
 def _denormal(x: Tensor, _number: int) -> Tensor:
@@ -58,7 +62,7 @@ def _denormal(x: Tensor, _number: int) -> Tensor:
 
 
 def _large(x: Tensor, _number: int) -> Tensor:
-    """Larger values; of bytes as large ones as fit."""
+    """Larger values; of integers as large ones as fit."""
     if x.is_floating_point():
         return x * LARGE
     most = max(abs(int(x.min())), abs(int(x.max())), 1)
@@ -127,10 +131,10 @@ def _put(fitting: Sequence[float], x: Tensor, number: int) -> Tensor:
 
 
 def _extreme(x: Tensor, _number: int) -> Tensor:
-    """The smallest and the largest number, and some that float32 does not hold."""
+    """The largest number, one that float32 does not hold and that exceeds the type beside it, and the smallest."""
     limits, changed = torch.iinfo(x.dtype), x.clone()
     flat = changed.reshape(-1)
-    for place, value in enumerate((limits.min, limits.max, limits.max // 5 + 1)):
+    for place, value in enumerate((limits.max, limits.max // 5 + 1, limits.min)):
         flat[place : place + 1] = value
     return changed
 
@@ -145,7 +149,7 @@ FOR_FLOATS: Mapping[str, tuple[Change, Sequence[torch.dtype]]] = {
     "zeros": (_zeros, FLOATS),
     "negative zeros": (_negative_zeros, FLOATS),
     "denormal": (_denormal, FLOATS),
-    "large": (_large, (*FLOATS, *BYTES)),
+    "large": (_large, (*FLOATS, *INTEGERS)),
     "one NaN": (_with_nan, FLOATS),
     "infinity": (_with_infinity, FLOATS),
 }

@@ -44,6 +44,9 @@ from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.samples import Samples
 from fxport.ort_runner.shown import NO_ELEMENTS, NO_NUMBERS, nothing_shown
 
+WARM_UP = 3.0
+"""The most that the first run may cost, in others: it loads libraries and asks for memory."""
+
 NONE_FURTHER: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = MappingProxyType({})
 
 
@@ -118,21 +121,25 @@ def _at_drawn(subject: Subject, call: tuple[Any, Any]) -> Iterator[Case]:
 
 
 def _further(subject: Subject, call: Call, cost: float, seconds: float) -> Iterator[Case]:
-    """The runs at values and at sizes of ours, in turn, as long as another one of that cost can be paid for.
+    """The runs at values and at sizes of ours, in turn, as long as another one of that cost can be paid for. The first
+    is made, too, where the cost is known of a first run alone, and may have been that of a warm-up.
 
     What the model refuses is its own matter; it is told where time is without bound, as the user has asked for them.
     """
-    if seconds < cost:
+    if seconds * WARM_UP < cost:
         return
-    start = time.perf_counter()
+    start = last = time.perf_counter()
     is_extra = seconds < math.inf
     for each in chain.from_iterable(
         zip_longest(_at_values(subject, call, hard=not is_extra), _at_edges(subject, call))
     ):
-        if time.perf_counter() - start + cost > seconds:
-            return
+        now = time.perf_counter()
         if isinstance(each, Case):
+            cost = min(cost, now - last)
             yield replace(each, is_extra=is_extra)
+        last = now
+        if now - start + cost > seconds:
+            return
     if not is_extra and subject.takes_nothing:
         yield from _at_nothing(subject, call)
 

@@ -22,7 +22,7 @@ UNITS = 2
 """The most units in the last place by which a result is moved. Kernels of erf, tanh and long sums differ by so much."""
 
 PRODUCTS = "mm addmm bmm baddbmm addmv mv dot matmul linear convolution _convolution einsum addbmm _addmm_activation"
-SUMS = "sum mean var std var_mean std_mean prod cumsum cumprod norm linalg_vector_norm dist logsumexp logcumsumexp"
+SUMS = "sum mean prod cumsum cumprod norm linalg_vector_norm dist logsumexp logcumsumexp"
 FUNCTIONS = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf"
     " erfc erfinv gelu silu mish softplus elu celu selu log_sigmoid log_sigmoid_forward pow rsqrt lgamma digamma logit"
@@ -53,6 +53,9 @@ GATES = frozenset({"gelu", "silu", "mish"})
 """Functions that scale their input by a factor from 0 to 1: where that is nearly 0, errors are those of the input."""
 
 
+SPREADS = frozenset({"var", "std", "var_mean", "std_mean"})
+"""Statistics of distances from a running mean, of which each has the roundings of the mean."""
+
 PLAIN_OPERANDS, PLAIN_RESULTS = (0.0, 1.0), (0.5, 1.0, 2.0)
 """Operands, and results that a function has for them in every kernel, such as exp(0) and sigmoid(0)."""
 
@@ -80,6 +83,11 @@ class OtherRoundings(TorchDispatchMode):
             self._move_frequencies(result, args[1])
         elif name == DISTANCES:
             self._move_distances(result, args[0], args[1])
+        elif name in SPREADS:
+            spread, *mean = result if isinstance(result, tuple) else (result,)
+            self._move_spread(spread, func, args, kwargs or {})
+            for each in mean:
+                self._move(each, None, None)
         elif name in INEXACT:
             like = args[0] if name in GATES else None
             pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like, plain), result)
@@ -118,6 +126,16 @@ class OtherRoundings(TorchDispatchMode):
         steps = self._steps_of_pair(result.shape).to(result.device, torch.float64)
         noise = steps * torch.finfo(result.dtype).eps / 2 * squares
         result.copy_((result.to(torch.float64).square() + noise.nan_to_num(0.0, 0.0, 0.0)).clamp_min(0.0).sqrt())
+
+    def _move_spread(self, result: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:
+        """Move a variance or a standard deviation by units in the last place of the mean, too."""
+        if result.is_meta or not result.numel():
+            return
+        given = dict(zip((each.name for each in func._schema.arguments), args, strict=False)) | kwargs
+        mean = given["self"].mean(given.get("dim") or None, given.get("keepdim", False)).abs()
+        is_square = func._schema.name.startswith("aten::var")
+        like = result + mean * (result.sqrt() if is_square else 1)
+        self._move(result, like, None)
 
     def _move_frequencies(self, result: torch.Tensor, dims: list[int]) -> None:
         """Move each part of each frequency by units in the last place of the largest one along `dims`."""

@@ -281,6 +281,12 @@ AT_VALUES: Mapping[str, Subtle] = {
         aten.logsumexp.default,
         lambda op, right, v, *a: op.Min(right(op, v, *a), op.const(3e38, like=v)),
     ),
+    "infinity that stays": Subtle(
+        f(torch.nan_to_num),
+        x(30),
+        aten.nan_to_num.default,
+        instead(lambda op, v, *_: op.Where(op.IsNaN(v), op.const(0.0, like=v), v)),
+    ),
     "unstable order": Subtle(
         f(lambda v: torch.sort(v, dim=-1, stable=True)[1]),
         x(4, 8),

@@ -145,4 +145,22 @@ FURTHER: Mapping[str, Subtle] = {
         aten.linear.default,
         lambda op, right, *args: op.Add(right(op, *args), op.const(1e-4, like=args[0])),
     ),
+    "sums of integers by float": Subtle(
+        f(lambda v: v.sum(0)),
+        lambda: (torch.randint(0, 200, (30, 4)),),
+        aten.sum.dim_IntList,
+        lambda op, right, v, *args, **kw: op.cast(right(op, op.cast(v, D.FLOAT), *args, **kw), D.INT64),
+    ),
+    "totals that leave their type": Subtle(
+        f(lambda v: torch.cumsum(v, 0)),
+        lambda: (torch.randint(0, 99, (9,), dtype=torch.int32),),
+        aten.cumsum.default,
+        instead(lambda op, v, *_: op.cast(op.CumSum(v, op.const(0)), D.INT64)),
+    ),
+    "sign of -0.0 beside numbers": Subtle(
+        f(torch.copysign),
+        lambda: (torch.rand(9) + 1, torch.rand(9) + 1),
+        aten.copysign.Tensor,
+        instead(lambda op, a, b: op.Mul(op.Abs(a), op.Where(op.Less(b, 0.0), op.const(-1.0), op.const(1.0)))),
+    ),
 }

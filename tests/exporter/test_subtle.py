@@ -30,7 +30,7 @@ SAMPLE = (
 INEXACT = ("sigmoid x 1.002 beside 0", "elu x 1.0001", "1e-4 more before elu")
 """Faults beside kernels that are inexact beside 0."""
 
-HARD = ("NaN lost by maximum", "large integers by float", "infinity less infinity")
+HARD = ("NaN lost by maximum", "large integers by float", "infinity less infinity", "infinity that stays")
 
 
 def is_found(row: Subtle, folder: Path, *, hard: bool = False, sound: bool = False) -> bool:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from fxport import export
 from fxport.diagnostics import Log
-from fxport.exporter.validation.reference import Case, cases
+from fxport.exporter.validation.recording import Subject
+from fxport.exporter.validation.reference import Case, _further, cases
 
 
 class Selected(nn.Module):
@@ -78,3 +79,12 @@ def test_other_values_are_tried_unasked_and_only_where_a_size_depends_on_them() 
     x, mask = torch.randn(4, 2), torch.tensor([True, False, True, True])
     assert list(recorded(Selected(), x, mask)) == ["sample", "other values"]
     assert list(recorded(nn.Linear(2, 2), x)) == ["sample"]
+
+
+def test_a_first_run_that_took_long_leaves_others_untried_only_where_it_is_no_warm_up() -> None:
+    model, args = nn.Tanh(), (torch.randn(4, 2),)
+    program = export(model, args)
+    subject = Subject.of(model, program, Log(), random=False)
+    tried = {cost: [each.label for each in _further(subject, (args, {}), cost, 1.0)] for cost in (2.0, 9.0)}
+    assert tried[2.0]
+    assert not tried[9.0]

@@ -161,3 +161,34 @@ def test_what_rounding_leaves_open_in_float64_is_not_comparable() -> None:
     gap = compare(EXACT, runs[0], EXACT, roundings=runs[1:])
     assert not gap.too_big
     assert not gap.comparable
+
+
+CODES = np.arange(1, 65, dtype=np.float64)
+STEPS = np.random.default_rng(2).choice([-1.0, 1.0], (RUNS + 1, CODES.size)) * np.tri(RUNS + 1, CODES.size, CODES.size)
+STEPS[:, : RUNS + 1] *= np.eye(RUNS + 1)
+"""Runs that give most whole numbers as one less or one more, and one of the first in each run alone."""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_of_elements_that_rounding_decides_each_run_moves_some_alone(dtype: type) -> None:
+    *runs, got = (CODES + STEPS).astype(dtype)
+    gap = compare(CODES.astype(dtype), got, CODES, roundings=np.stack(runs))
+    assert not gap.too_big
+    assert not gap.comparable
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_elements_that_no_rounding_moves_are_judged_beside_those_that_it_moves(dtype: type) -> None:
+    runs = CODES + STEPS[:RUNS]
+    runs[:, -8:] = CODES[-8:]
+    got = CODES + STEPS[RUNS]
+    got[-8:] = CODES[-8:] + 1
+    assert compare(CODES.astype(dtype), got.astype(dtype), CODES, roundings=runs.astype(dtype)).too_big
+
+
+def test_rows_of_codes_that_are_one_too_high_are_no_chance() -> None:
+    want = GENERATOR.integers(0, 200, (16, 64))
+    runs = want + GENERATOR.integers(0, 2, (RUNS, 16, 64))
+    got = want.copy()
+    got[5:9] += 1
+    assert compare(want, got, roundings=runs).too_big
