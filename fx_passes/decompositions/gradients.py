@@ -17,7 +17,12 @@ MEAN, MAXIMUM = 1, 2
 
 
 def cdist(grad: Tensor, x1: Tensor, x2: Tensor, p: float, distance: Tensor) -> Tensor:
-    """By `x1`: [*, n, features] from the gradient [*, n, m] of the distances to each of [*, m, features]."""
+    """By `x1`: [*, n, features] from the gradient [*, n, m] of the distances to each of [*, m, features].
+
+    Where there are no distances, or no features, it is of the sizes of `x1`, also where `x2` has more batches.
+    """
+    if any(isinstance(size, int) and size == 0 for size in (*grad.shape, x1.shape[-1])):
+        return torch.zeros_like(x1)
     slopes = _slopes(x1.unsqueeze(-2) - x2.unsqueeze(-3), distance.unsqueeze(-1), p)
     return (grad.unsqueeze(-1) * slopes).sum(-2)
 
@@ -127,6 +132,16 @@ def embedding_bag_weights(
     return torch.where(indices == padding_idx, 0.0, share) if padding_idx >= 0 else share
 
 
+def masked_scatter(grad: Tensor, mask: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """By the source, of `sizes`: its first elements have gone to where the mask is true, in order; the rest nowhere."""
+    shared, mask = (each.reshape(-1) for each in torch.broadcast_tensors(grad, mask))
+    empty = grad.new_zeros(sizes).reshape(-1)
+    nowhere = empty.shape[0]
+    places = torch.where(mask, mask.cumsum(0) - 1, nowhere)
+    taken = torch.cat([empty, empty.new_zeros(1)]).scatter(0, places, shared)
+    return taken[:nowhere].reshape(sizes)
+
+
 def grid_sampler(
     grad: Tensor,
     x: Tensor,
@@ -177,6 +192,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "aten._embedding_bag_backward.default": embedding_bag_of_any_kind,
     "aten._embedding_bag_per_sample_weights_backward.default": embedding_bag_weights,
     "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": attention,
+    "aten.masked_scatter_backward.default": masked_scatter,
     "aten.grid_sampler_2d_backward.default": grid_sampler,
     "aten.grid_sampler_3d_backward.default": grid_sampler,
 }

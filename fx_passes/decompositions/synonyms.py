@@ -127,7 +127,12 @@ def pad_sequence(
     return torch.stack(padded, 0 if batch_first else 1)
 
 
+def unique(x: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, Tensor]:
+    return aten._unique2(x, sorted, return_inverse)[:2]
+
+
 RULES: Mapping[str, Callable[..., Any]] = {
+    "aten._unique.default": unique,
     "aten._is_all_true.default": torch.all,
     "aten._is_any_true.default": torch.any,
     "aten.narrow.Tensor": narrow,

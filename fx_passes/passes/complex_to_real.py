@@ -139,7 +139,7 @@ class _Rewrite:
         unknown = _unknown(self.trace, node)
         with fake_mode_of([n.meta.get("val") for n in (node, *node.all_input_nodes)]), self.trace.at(node):
             try:
-                self._keep(node, ROWS.get(node.target, unknown)(*args, **kwargs))
+                self._keep(node, _complete(node, ROWS.get(node.target, unknown)(*args, **kwargs)))
             except (NoRealForm, SizeError) as refusal:
                 node.meta[REFUSED] = str(refusal)
                 self._keep(node, unknown(*args, **kwargs))
@@ -189,6 +189,15 @@ class _Rewrite:
 
     def _result(self, node: Node) -> Node:
         return self.trace.node(self.known[node].packed) if node in self.known else node
+
+
+def _complete(node: Node, result: Any) -> Any:
+    """Return the results of a node. Raises NoRealForm if one of them is read that its row does not give."""
+    for user in node.users:
+        number = user.args[1] if user.target is operator.getitem and user.users else None
+        if isinstance(number, int) and result[number] is None and node.meta["val"][number] is not None:
+            raise NoRealForm(f"its form in real numbers does not make result {number}, which is read")
+    return result
 
 
 def _unknown(trace: Trace, node: Node) -> Row:

@@ -86,6 +86,19 @@ def test_why_an_op_has_no_form_in_real_numbers_is_told() -> None:
     assert "a product over an axis of unknown size" in _refusal_with_dynamic_rows(Product())
 
 
+class Factors(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._linalg_det.default(torch.complex(x, x))[1]
+
+
+def test_a_result_that_the_form_in_real_numbers_does_not_make_is_refused() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Factors(), (torch.randn(3, 3),))
+    (error,) = [finding for finding in caught.value.log.findings if finding.level == "error"]
+    assert error.rule.id == "FXP3001"
+    assert "does not make result 1" in error.fixes[0].description
+
+
 def test_no_size_becomes_a_constant_after_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "KERNELS", {})  # PyTorch's own kernel of constant_pad_nd makes sizes constants
     assert "PyTorch makes a dynamic size the constant 3 in it" in _refusal_with_dynamic_rows(Padded())

@@ -54,6 +54,15 @@ MASK = [[0.0, -INF, 0.5, 1.0], [0.0, 0.0, -INF, 2.0], [-1.0, 0.0, 0.0, -INF], [0
 HIDDEN = [*MASK[:3], [-INF] * 4]
 """The last query sees nothing."""
 
+SEGMENTED = [[2.0, 0.0], [2.0, 3.0], [1.0, float("nan")], [0.0, 0.0], [4.0, 0.0]]
+SEGMENTS = torch.tensor([3, 0, 2])
+LENGTHS, BOUNDS = {"lengths": v([3, 0, 2], torch.int64)}, {"offsets": v([0, 3, 3, 5], torch.int64)}
+
+
+def _reduced(reduce: str) -> list[list[float]]:
+    return torch.segment_reduce(torch.tensor(SEGMENTED), reduce, lengths=SEGMENTS).tolist()
+
+
 CASES = (
     *(
         OpCase(
@@ -111,4 +120,21 @@ CASES = (
         for vary in CORNERS
     ),
     OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, 0, 0, False, [False, True], results=2),
+    OpCase(aten._cdist_backward.default, f(0, 3, 4), f(3, 5), f(0, 4, 5), 2.0, f(0, 3, 4)),
+    OpCase(
+        aten.masked_scatter_backward.default, f(2, 3), v([[True, False, True], [False, True, True]], torch.bool), [5]
+    ),
+    OpCase(aten.masked_scatter_backward.default, f(2, 3), v([True, False, True], torch.bool), [3, 2]),
+    OpCase(
+        aten.masked_scatter_backward.default,
+        f(2, 3),
+        v([[True, True, True], [False] * 3], torch.bool),
+        [3],
+        dynamic="n m, n m",
+    ),
+    *(
+        OpCase(aten._segment_reduce_backward.default, f(3, 2), v(_reduced(each)), v(SEGMENTED), each, **places, axis=0)
+        for each in ("sum", "mean", "max", "min", "prod")
+        for places in (LENGTHS, BOUNDS)
+    ),
 )

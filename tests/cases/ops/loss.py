@@ -44,6 +44,33 @@ CASES = (
     OpCase(aten.multi_margin_loss.default, f(3, 4), i(3), vary={**REDUCED, "p": (1, 2)}, dynamic="n 4, n"),
     OpCase(aten.multi_margin_loss.default, f(3, 4), i(3), 2, 0.5, WEIGHT, vary=REDUCED),
     OpCase(aten.multi_margin_loss.default, f(4), i(), vary=REDUCED),
+    *(
+        OpCase(
+            aten.multi_margin_loss_backward.default,
+            f(*grad),
+            f(2, 4),
+            v([3, 0], torch.int64),
+            p,
+            1.0,
+            weight,
+            reduction,
+        )
+        for reduction, grad in ((0, (2,)), (1, ()), (2, ()))
+        for p in (1, 2)
+        for weight in (None, f(4, low=0.1))
+    ),
+    OpCase(aten.multi_margin_loss_backward.default, f(), f(4), v(2, torch.int64), 1, 0.5),
+    *(
+        OpCase(
+            aten.multilabel_margin_loss_backward.default,
+            f(*grad),
+            f(2, 4),
+            v([[3, 0, -1, 1], [0, 1, 2, 3]], torch.int64),
+            reduction,
+            v([[1.0, 0.0, 0.0, 1.0], [1.0] * 4]),
+        )
+        for reduction, grad in ((0, (2,)), (1, ()), (2, ()))
+    ),
     OpCase(aten.multilabel_margin_loss.default, f(2, 4), v([[3, 0, -1, 1], [0, 1, 2, 3]], torch.int64), vary=REDUCED),
     OpCase(
         aten.multilabel_margin_loss.default,

@@ -12,6 +12,7 @@ FLAGS = {"return_inverse": (False, True), "return_counts": (False, True)}
 GIVEN = {"return_inverse": True, "return_counts": True}
 
 CASES = (
+    OpCase(aten._unique.default, i(4, 5, high=6), True, True, dynamic="n m"),
     OpCase(aten._unique2.default, SOME, vary=FLAGS, dtypes=ALL),
     OpCase(aten._unique2.default, i(4, 5, high=6), True, True, True, dynamic="n m"),
     OpCase(aten._unique2.default, f(4, 5), True, True, True, dynamic="n m"),
