@@ -19,6 +19,7 @@ from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
 from fxport.exporter.language_models.text_models import INNER, plan_of
 from fxport.exporter.language_models.towers import TowerModel, has_towers
+from fxport.exporter.sources.pretrained import CONFIG as CONFIG_FILE
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
@@ -94,6 +95,8 @@ def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Lo
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are told below, each with its name
         )
+        if "state_dict" in given and model.can_generate():
+            model.generation_config = _settings(folder, type(model.generation_config))
     except Exception as error:  # weights are anybody's files, and transformers raises what it likes
         raise PretrainedError(f"'{folder}' makes no {kind.__name__}: {error_text(error)}.") from error
     for source in sorted(types & CONVERTED - {dtype}):
@@ -115,6 +118,12 @@ def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Lo
         raise Stop(log, "load")
     _require_same(model, packed, folder)
     return Loaded(model.eval(), packed)
+
+
+def _settings(folder: Path, kind: Any) -> Any:
+    """The settings for generation of a folder, as transformers reads them where it reads the weights too."""
+    told = {} if (folder / GENERATION).is_file() else {"config_file_name": CONFIG_FILE, "_from_model_config": True}
+    return kind.from_pretrained(folder, local_files_only=True, **told)
 
 
 def model_of_gguf(path: Path, log: Log) -> Loaded:

@@ -142,6 +142,23 @@ def test_numbers_stay_as_they_are(name: str, tmp_path: Path) -> None:
     assert written(found.folder) == generated(model)
 
 
+def test_settings_for_generation_are_those_of_the_folder(tmp_path: Path) -> None:
+    """Tokens that end a text, which the configuration of the model names fewer of, and rules that change it."""
+    model, _ = checkpoint(tmp_path / "source", "awq")
+    settings = {"eos_token_id": [7, 99], "repetition_penalty": 1.5, "suppress_tokens": [generated(model)[0][0]]}
+    path = tmp_path / "source" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    for name, value in settings.items():
+        setattr(model.generation_config, name, value)
+    found = package(tmp_path / "source", tmp_path / "package", steps=2)
+    assert json.loads((found.folder / "genai_config.json").read_text())["model"]["eos_token_id"] == [7, 99]
+    model.generation_config.eos_token_id = None  # `written` goes on behind them, too
+    assert written(found.folder) == generated(model)
+    path.unlink()
+    bare = model_of(tmp_path / "source", Log()).model.generation_config
+    assert (bare.repetition_penalty, bare.eos_token_id) == (None, model.config.eos_token_id)
+
+
 def with_tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         tensors = safetensors.load_file(folder / "model.safetensors")
