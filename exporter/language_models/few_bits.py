@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from fxport.exporter.language_models.mapped_weights import folder_of_file, in_file
+
 FACTORS = (".lora_A.", ".lora_B.")
 """Parts of the names of the two factors of LoRA beside a weight."""
 
@@ -169,7 +171,8 @@ def rounded(model: torch.nn.Module, bits: int, block: int, *, restore: bool = Tr
     """Give a model the values of its linear weights in few bits, and put the old ones back at the end.
 
     A weight that is also a table of embeddings is rounded where its rows are whole blocks, since one copy serves both.
-    Without `restore` the old values are not kept, which halves the memory of a model that nobody else has.
+    Without `restore` the old values are not kept, which halves the memory of a model that nobody else has; weights that
+    are mapped from a file stay so, and their numbers are in files too.
 
     Yields:
         The weights in few bits, by all their names.
@@ -184,7 +187,13 @@ def rounded(model: torch.nn.Module, bits: int, block: int, *, restore: bool = Tr
     try:
         for key, weight in chosen.items():
             made[key] = in_few_bits(weight, bits, block)
-            weight.data = made[key].restored().to(weight.dtype)
+            values = made[key].restored().to(weight.dtype)
+            if not restore and (folder := folder_of_file(weight)) is not None:
+                weight.data.copy_(values)
+                numbers, scales = (in_file(each, folder) for each in (made[key].numbers, made[key].scales))
+                made[key] = replace(made[key], numbers=numbers, scales=scales)
+            else:
+                weight.data = values
         yield {name: made[id(weight)] for name, weight in weights.items() if id(weight) in made}
     finally:
         for key, values in before.items():

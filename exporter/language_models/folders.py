@@ -16,6 +16,7 @@ from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.adapters import base_of, beside, is_adapter, merged
 from fxport.exporter.language_models.from_table import Packed
 from fxport.exporter.language_models.gguf_file import load_gguf
+from fxport.exporter.language_models.mapped_weights import mapped_weights, outgrows_memory
 from fxport.exporter.language_models.quantized import quantized_weights
 from fxport.exporter.language_models.text_models import INNER, plan_of
 from fxport.exporter.language_models.towers import TowerModel, has_towers
@@ -44,8 +45,12 @@ class Loaded:
     packed: Mapping[str, Packed]
 
 
-def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged", dtype: str = "float32") -> Loaded:
+def model_of(
+    folder: Path, log: Log, *, adapter: Adapter = "merged", dtype: str = "float32", near: Path | None = None
+) -> Loaded:
     """The model of a folder, in a type but for what transformers keeps in float32.
+
+    Weights in float32 that do not fit in memory are mapped from a file in the folder of `near`.
 
     That of an adapter has its weights merged into those of its model, or beside these where it is to be an input; that
     of sentence-transformers has the modules after it, and one that classifies texts has the function that makes scores
@@ -67,14 +72,14 @@ def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged", dtype: str 
         raise PretrainedError(
             f"'{folder}' is no folder of an adapter, of which an input could be made; omit --adapter."
         )
-    loaded = _loaded(folder, log, dtype)
+    loaded = _loaded(folder, log, dtype, near=near)
     if has_towers(loaded.model):
         whole = TowerModel(loaded.model, folder)
         return Loaded(whole.eval(), {f"{INNER}.{name}": weight for name, weight in loaded.packed.items()})
     return loaded
 
 
-def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Loaded:
+def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False, near: Path | None = None) -> Loaded:
     """The model that a configuration names, or the one without a head, whose pooler is not needed."""
     kind, config = configured(folder, headless=headless)
     _require_settings(folder)
@@ -85,6 +90,8 @@ def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Lo
         weights, packed = quantized_weights(folder, checkpoint, _plain(settings))
         del config.quantization_config
         given = {"pretrained_model_name_or_path": None, "state_dict": weights}
+    elif near is not None and dtype == "float32" and outgrows_memory(checkpoint):
+        given = {"pretrained_model_name_or_path": None, "state_dict": mapped_weights(checkpoint, near)}
     types = {str(stored.dtype).removeprefix("torch.") for stored in checkpoint.tensors.values()}
     try:
         model, found = kind.from_pretrained(

@@ -161,7 +161,9 @@ def package(
     if source is not None:
         with log.stage("load"):
             loaded = (
-                model_of_gguf(source, log) if is_gguf(source) else model_of(source, log, adapter=adapter, dtype=dtype)
+                model_of_gguf(source, log)
+                if is_gguf(source)
+                else model_of(source, log, adapter=adapter, dtype=dtype, near=target)
             )
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
