@@ -13,7 +13,7 @@ from fxport import OnnxProgram, export, generation_step
 from fxport.diagnostics import Level, Log
 from fxport.exporter.language_models.generation import NotGenerativeError
 from tests.cases.language_models import MODELS, QUICK, made
-from tests.running import session_of
+from tests.running import assert_same, run_session, session_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -73,20 +73,51 @@ def test_one_graph_takes_prompts_and_steps(name: str) -> None:
             feeds |= {port: results[port.replace("past_key_values", "present")] for port in ports if "." in port}
 
 
-def test_a_single_query_without_a_mask_is_told() -> None:
-    """That single queries are arranged otherwise matters to nothing under a mask; without one the question stands."""
+class Attending(torch.nn.Module):
+    """The attention of one layer of transformers, without a mask."""
 
-    class Attending(torch.nn.Module):
-        num_key_value_groups = 2
+    num_key_value_groups = 2
 
-        def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-            attend = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS["sdpa"]
-            return attend(self, query, key, value, None)[0]
+    def __init__(self, *, is_causal: bool, bias: bool = False) -> None:
+        super().__init__()
+        self.is_causal, self.bias = is_causal, bias
 
-    args = (torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8), torch.randn(1, 2, 3, 8))
-    log, dims = Log(), {2: "sequence"}
-    export(Attending(), args, dynamic_shapes=(dims, dims, dims), log=log)
-    assert [each.rule.id for each in log.findings] == ["FXP2002"]
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        attend = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS["sdpa"]
+        bias = query @ key[:, :1].transpose(2, 3) if self.bias else None
+        return attend(self, query, key, value, None, position_bias=bias)[0]
+
+
+def attended(queries: int, keys: int) -> tuple[torch.Tensor, ...]:
+    return torch.randn(1, 4, queries, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["", "biased"])
+@pytest.mark.parametrize(
+    ("is_causal", "sizes"),
+    [(True, [(3, 3), (1, 1), (5, 5)]), (False, [(3, 5), (1, 4), (1, 1), (6, 2)])],
+    ids=["as many keys", "not causal"],
+)
+def test_a_single_query_that_sees_all_keys_is_like_several(
+    sizes: list[tuple[int, int]], *, is_causal: bool, bias: bool
+) -> None:
+    """Nothing comes later than a single query, or nothing is hidden: no limit, and no branch in the graph."""
+    model, log = Attending(is_causal=is_causal, bias=bias), Log()
+    keys = {2: "queries" if is_causal else "keys"}
+    calls = [attended(*each) for each in sizes]
+    program = export(model, calls[0], dynamic_shapes=({2: "queries"}, keys, keys), log=log)
+    assert not log.findings
+    assert not any(node.op_type == "If" for node in program.model.graph)
+    session = session_of(program)
+    for call in calls:
+        assert_same(run_session(session, program, call), (model(*call),))
+
+
+def test_a_single_query_that_is_causal_among_more_keys_is_told() -> None:
+    """It sees all keys, as none comes later than the last query; several see the first ones."""
+    log, dims = Log(), ({2: "queries"}, {2: "keys"}, {2: "keys"})
+    export(Attending(is_causal=True), attended(3, 5), dynamic_shapes=dims, log=log)
+    assert "FXP2002" in {each.rule.id for each in log.findings}
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {

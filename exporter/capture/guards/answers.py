@@ -21,9 +21,9 @@ from fxport.exporter.capture.guards.askers import (
     Line,
     begins_with,
     is_a_kept_branch,
+    is_about_attention_alike,
     is_about_format,
     is_about_layout,
-    is_about_masked_attention,
     is_about_shapes,
     is_about_viewing,
     is_pythons,
@@ -127,11 +127,11 @@ def format_in_general(question: Question, inquiry: Inquiry) -> Any:
 
 
 def several_queries(question: Question, inquiry: Inquiry) -> Any:
-    """Answer that attention under a mask has several queries, as the example has, and rely on nothing.
+    """Answer that attention has several queries, as the example has, and rely on nothing where it is the same for one.
 
     transformers repeats the keys for several, and arranges a single query otherwise, for the same sums.
     """
-    if not isinstance(question.asked, tuple(SEVERAL)) or not is_about_masked_attention():
+    if not isinstance(question.asked, tuple(SEVERAL)) or not is_about_attention_alike():
         return DEFER
     answer = _unrelied(question, inquiry)
     return answer if answer is not DEFER and bool(answer) is SEVERAL[type(question.asked)] else DEFER

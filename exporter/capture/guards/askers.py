@@ -23,6 +23,7 @@ from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
 from fxport.exporter.capture.private import CALLING, FORMAT, LAYOUT
 from fxport.fx_passes.private import codes
+from fxport.fx_passes.sizes import size_of
 
 E = TypeVar("E", bound=BaseException)
 
@@ -90,15 +91,21 @@ def is_about_viewing() -> bool:
     )
 
 
-def is_about_masked_attention() -> bool:
-    """Return whether the attention of transformers asks for the number of queries, where it has a mask.
+def is_about_attention_alike() -> bool:
+    """Return whether the attention of transformers asks for the number of queries, and attends alike for any number.
 
-    If the function or its argument were named otherwise, its question would be one like others, with a finding.
+    It asks whether it shall hide what comes later. It does not where it has a mask, nor where the layer is not causal;
+    and of as many keys as queries, a single query has nothing that comes later.
+
+    If the function or its arguments were named otherwise, its question would be one like others, with a finding.
     """
     frame, _ = _asker()
     if frame is None or frame.f_code.co_name != _ATTENTION or not frame.f_globals.get("__name__", "").startswith(_OF):
         return False
-    return isinstance(frame.f_locals.get("attention_mask"), torch.Tensor)
+    mask, query, key, causal = map(frame.f_locals.get, ("attention_mask", "query", "key", "is_causal"))
+    if isinstance(mask, torch.Tensor) or not isinstance(query, torch.Tensor) or not isinstance(key, torch.Tensor):
+        return isinstance(mask, torch.Tensor)
+    return mask is None and (causal is False or size_of(query.shape[2]) == size_of(key.shape[2]))
 
 
 def way_of_asking() -> tuple[bool, bool]:
