@@ -11,6 +11,7 @@ import torch
 from fxport.diagnostics import Finding, Level, Log, Rule, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.overcome import raises_by_one_test
 from fxport.exporter.capture.request import CaptureRequest
 from fxport.exporter.capture.results import CaptureResult
 from fxport.exporter.capture.self_check.assumed import is_presumption
@@ -52,7 +53,7 @@ def with_branches_on_sizes(
         together = grown
         if not request.rewrite or not all(_may_be_data(request, each) for each in together):
             return None
-        if found is None and beyond and _is_found_unlike(limited):
+        if found is None and (_stands(limited, together) or (beyond and _is_found_unlike(limited))):
             return None
         try:
             with at_most(SECONDS):
@@ -73,6 +74,13 @@ def with_branches_on_sizes(
     log = Log()
     program = checked(found, log, beyond=beyond, others=[*_others(together)])
     return (program, log) if _warnings(log.findings) <= before else None
+
+
+def _stands(limited: CaptureResult, together: Sequence[Request]) -> bool:
+    """Return whether one of the limits would stand in any capture: the model raises an error beyond it."""
+    limits = (each for each in limited.compared.said if all(size in together for size in each.about))
+    asked = (each.place for each in limits if each.guard is not None and each.guard.by_user and not each.guard.counted)
+    return any(place is not None and raises_by_one_test(place) for place in asked)
 
 
 def _is_found_unlike(limited: CaptureResult) -> bool:

@@ -28,6 +28,19 @@ def what_became(place: Place | None) -> str:
     return CONDITION if any(isinstance(node, DECIDING) for node in ast.walk(statement)) else NUMBER
 
 
+def raises_by_one_test(place: Place) -> bool:
+    """Return whether a comparison of two values at a place decides alone whether the model raises an error there.
+
+    That is the test of an `if` that ends in an error, or of an `assert`: in the innermost function that runs there.
+    """
+    inner = place.stack[0] if place.stack else place
+    statement = _statement("".join(source.lines_of(inner.path)), inner.line)
+    if not isinstance(statement, ast.Assert | ast.If):
+        return False
+    raises = isinstance(statement, ast.Assert) or _only_raises(statement)
+    return raises and isinstance(statement.test, ast.Compare) and len(statement.test.ops) == 1
+
+
 def _only_raises(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Raise)
 

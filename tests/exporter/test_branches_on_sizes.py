@@ -88,6 +88,37 @@ def test_a_limit_that_raises_is_told() -> None:
     assert "3 to 6" in message
 
 
+class Requires(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[0] <= 6, "too long"
+        return x * 2
+
+
+class RaisesByData(nn.Module):
+    """Which is no limit of sizes alone: a graph raises nothing, and is for inputs that the model accepts."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 6 and x.sum() > 1e6:
+            raise ValueError("too much")
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "limit", "captures"),
+    [(Raises(), "3 to 6", 0), (Requires(), "at most 6", 0), (RaisesByData(), None, 1)],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_nothing_is_captured_again_within_a_limit_that_raises(
+    model: nn.Module, limit: str | None, captures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[float] = []
+    at_most = branched.at_most
+    monkeypatch.setattr(branched, "at_most", lambda seconds: (begun.append(seconds), at_most(seconds))[1])
+    messages = said(model, (torch.randn(4, 4),), ({0: "n"},))
+    assert len(begun) == captures
+    assert [limit in message for message in messages] == [True] * (limit is not None)
+
+
 def test_what_has_no_lowering_is_limited() -> None:
     (message,) = said(Strided(), (torch.randn(4, 4),), ({0: "n"},))
     assert "at most 5" in message
