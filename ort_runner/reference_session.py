@@ -13,6 +13,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from fxport.ort_runner.file_ports import opened_of
+from fxport.ort_runner.reference_ops import REPLACED
 from fxport.ort_runner.runtimes import RUNTIMES, witness_failure
 from fxport.ort_runner.session import Opened
 
@@ -31,7 +32,7 @@ class ReferenceSession:
         """Load the model; nothing is optimized here. Raises Failure."""
         try:
             model = onnx.load(self._model)
-            self._evaluator = ReferenceEvaluator(model)
+            self._evaluator = ReferenceEvaluator(model, new_ops=list(REPLACED))
         except Exception as error:
             raise witness_failure(NAME, error, self._model) from error
         opened = opened_of(model, RUNTIMES[NAME].choice)

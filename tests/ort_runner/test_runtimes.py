@@ -61,6 +61,26 @@ def test_each_type_goes_in_and_comes_out(tmp_path: Path, name: str, onnx_type: s
         assert np.array_equal(found[each].astype(np.float64), x.astype(np.float64))
 
 
+@pytest.mark.parametrize("name", runtimes("reference"))
+def test_elements_are_gathered_from_more_rows_than_there_are_indices(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path, "g (float[3,40] x, int64[2,5] i) => (float[2,5] y) { y = GatherElements <axis=1> (x, i) }")
+    x, places = np.arange(120, dtype=np.float32).reshape(3, 40), np.array([[0, 39, -1, 7, 33], [1, 2, 3, 4, -40]])
+    with session_of(name, path, "cpu") as session:
+        session.open()
+        assert np.array_equal(session.run({"x": x, "i": places})["y"], np.take_along_axis(x[:2], places, 1))
+
+
+@pytest.mark.parametrize("name", runtimes("reference"))
+def test_an_rnn_may_have_relu(tmp_path: Path, name: str) -> None:
+    sizes = "(float[2,1,1] x, float[1,1,1] w, float[1,1,1] r) => (float[2,1,1,1] y)"
+    text = f'g {sizes} {{ y = RNN <hidden_size=1, activations=["Relu"]> (x, w, r) }}'
+    one = np.ones((1, 1, 1), np.float32)
+    with session_of(name, save(tmp_path, text), "cpu") as session:
+        session.open()
+        found = session.run({"x": np.array([[[-2]], [[3]]], np.float32), "w": one, "r": one})["y"]
+    assert found.reshape(-1).tolist() == [0, 3]
+
+
 @pytest.mark.parametrize("name", runtimes("web"))
 def test_a_type_that_it_has_no_tensors_of_is_told(tmp_path: Path, name: str) -> None:
     path = save(tmp_path, SAME.replace("T", "float"))
