@@ -253,7 +253,7 @@ BRANCHES_DISAGREE = Rule(
     "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: {detail}."
 )
 OUTPUT_ALTERED = Rule(
-    "FXP3009", "OutputAltered", NOTE, "Output '{output}' of forward has another form in the model. {detail}."
+    "FXP3009", "OutputAltered", NOTE, "Output '{output}' of forward is not in the model as PyTorch gives it. {detail}."
 )
 NO_OUTPUT = Rule(
     "FXP3010", "NoOutput", ERROR, "forward returns no tensor, so the model has no output. It returns: {detail}."
@@ -337,7 +337,7 @@ WEIGHT_MISSING = Rule(
     "FXP7010",
     "WeightMissing",
     ERROR,
-    "The checkpoint has no '{name}', which the model needs. Looked in '{path}'; the nearest name there: '{nearest}'.",
+    "The checkpoint has no '{name}', which the model needs. Looked in '{path}'; {there}.",
 )
 WEIGHT_UNUSED = Rule(
     "FXP7011", "WeightUnused", WARNING, "The model has no '{name}', which the checkpoint holds. It is in '{path}'."

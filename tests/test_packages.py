@@ -38,6 +38,7 @@ def test_the_links_show_the_packages_as_they_are_installed() -> None:
 def test_the_face_is_whole_and_waits_for_nothing() -> None:
     assert all(hasattr(fxport, name) for name in fxport.__all__)
     assert set(fxport.__all__) <= set(dir(fxport))
+    assert {"Any", "TYPE_CHECKING", "annotations", "import_module"}.isdisjoint(dir(fxport))
     heavy = "{'torch', 'onnx', 'onnxruntime', 'numpy', 'sympy', 'rich', 'typer'}"
     code = f"import sys, fxport; sys.exit(bool(sys.modules.keys() & {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -29,6 +29,7 @@ from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.equal_masks import MasksRecognized
 from fxport.exporter.capture.patches.foreach import ForeachAsLoops
+from fxport.exporter.capture.patches.indexed_writes import truths_as_axes
 from fxport.exporter.capture.patches.kinds import python_kinds
 from fxport.exporter.capture.patches.known_constants import ConstantsKnown
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
@@ -49,6 +50,7 @@ from fxport.exporter.capture.patches.shared_arrays import shared_arrays_noted
 from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_noted
 from fxport.exporter.capture.patches.slice_sizes import slices_sized
+from fxport.exporter.capture.patches.switches import switches_by_sizes
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
@@ -88,6 +90,8 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield arithmetic_remembered()
     yield views_remembered()
     yield slices_sized()
+    yield truths_as_axes()
+    yield switches_by_sizes()
     yield merged_sizes_bounded()
     yield sizes_as_asked()
     yield equalities_tried()

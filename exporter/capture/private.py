@@ -250,6 +250,12 @@ PATCHES: Rows = (
         "args real_callable tensor_callable",
         "`max` of tensors",
     ),
+    call(
+        "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler",
+        "_override",
+        "self func args kwargs",
+        "replaced: `True` beside a size as an index is an axis",
+    ),
     call("torch.export._trace", "_override_builtin_ops", "", "replaced: `max` and `math.pow` as Python's"),
     call(
         "torch.export._trace",
@@ -327,6 +333,9 @@ PATCHES: Rows = (
     names(
         "torch.distributions:Distribution", "_validate_args", "whether parameters are checked; they are not meanwhile"
     ),
+    names("torch:autocast", "__init__", "replaced: a setting that a size turns on has the truth of the example"),
+    names("torch:set_grad_enabled", "__init__", "the same"),
+    names("torch:inference_mode", "__new__ __init__", "the same"),
     names("torch.distributions:Distribution", "__init__", "replaced: refuses a check whose error a model would catch"),
     call("torch.amp.autocast_mode", "_enter_autocast", "vals", "a region of autocast in a graph"),
     call("torch.amp.autocast_mode", "_exit_autocast", "mode", "the same"),

@@ -58,9 +58,18 @@ def check(
     log, level = Log(), Level(fail_on)
     logs.append(log)
     path = folder / f"{name}{'' if len(logs) == 1 else f'-{len(logs)}'}.onnx"
-    chosen = Options(**options) if opset is None else Options(**options, opset=opset)
+    try:
+        chosen = Options(**options) if opset is None else Options(**options, opset=opset)
+    except (TypeError, ValueError) as error:  # an opset that is out of range, say
+        raise Failed(str(error)) from error
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
-    source = Source(type(model).__name__, model, positional, dict(kwargs or {}), dynamic_shapes)
+    source = Source(
+        (model if isinstance(model, type) else type(model)).__name__,
+        model,
+        positional,
+        dict(kwargs or {}),
+        dynamic_shapes,
+    )
     checked = None
     try:
         with without_traces():

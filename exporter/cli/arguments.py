@@ -103,6 +103,14 @@ Adversarial = Annotated[
     bool,
     typer.Option("--adversarial", help="Also validate at hard sizes and on zeros, denormal and large numbers, NaN."),
 ]
+Atol = Annotated[
+    float | None,
+    typer.Option("--atol", metavar="X", min=0.0, help="Allow errors of X + rtol * |value|, not the error budget."),
+]
+Rtol = Annotated[
+    float | None,
+    typer.Option("--rtol", metavar="X", min=0.0, help="Allow errors of atol + X * |value|, not the error budget."),
+]
 CheckPasses = Annotated[
     bool,
     typer.Option("--check-passes", help="Run the model before and after each pass, and name one that changes values."),

@@ -43,6 +43,8 @@ def command(
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
+    atol: arguments.Atol = None,
+    rtol: arguments.Rtol = None,
     check_passes: arguments.CheckPasses = False,
     predict: arguments.Predict = None,
     no_validate: arguments.NoValidate = False,
@@ -131,6 +133,8 @@ def command(
         rank_timeout=rank_timeout,
         init=init or (),
         trust=trust,
+        atol=atol,
+        rtol=rtol,
     )
     if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")

@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": (
         *("--provider", "--runtime", "--validate", "--no-validate", "--no-run", "--adversarial", "--check-passes"),
-        *("--bisect", "--repro", "--predict"),
+        *("--atol", "--rtol", "--bisect", "--repro", "--predict"),
     ),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
     "Reporting": (

@@ -31,6 +31,8 @@ def command(
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
+    atol: arguments.Atol = None,
+    rtol: arguments.Rtol = None,
     plugin: arguments.Plugin = None,
     reporting: Reporting = Reporting(),
 ) -> None:
@@ -61,5 +63,7 @@ def command(
         init=init or (),
         trust=trust,
         runtimes=runtime or (),
+        atol=atol,
+        rtol=rtol,
     )
     raise typer.Exit(run(lambda log: compare(asked, log), reporting.resolved("validate", against)))

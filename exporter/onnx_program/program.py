@@ -252,7 +252,7 @@ def onnx_model(program: Program, options: Options) -> ir.Model:
 def require_binary(file: object, external_data: ExternalData) -> None:
     """Raises TypeError for what bytes cannot be written to, and where weights are to be beside it."""
     if not hasattr(file, "write"):
-        raise TypeError(f"destination is a {type(file).__name__}; give a path or a file opened for writing bytes")
+        raise TypeError(f"destination is of type {type(file).__name__}; give a path or a file opened for writing bytes")
     if isinstance(file, io.TextIOBase):
         raise TypeError("destination is a file of text; open it with mode 'wb'")
     if external_data is True:

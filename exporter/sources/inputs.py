@@ -243,7 +243,8 @@ def with_inputs(source: Source, texts: Sequence[str], stored: Sequence[Path]) ->
     parameters = {} if isinstance(source.model, ExportedProgram) else inspect.signature(source.model.forward).parameters
     worded = {name for name, each in parameters.items() if takes_strings(each)}
     drawn, first = drawn_inputs(texts, worded), stored_inputs(stored[0]) if stored else {}
-    example = with_sample(source, first | drawn)
+    told = "" if drawn or not stored else str(stored[0])
+    example = with_sample(source, first | drawn, told)
     if len(stored) < 2:
         return example
     others = {str(path): with_sample(source, stored_inputs(path) | drawn, str(path)) for path in stored[1:]}
@@ -263,6 +264,8 @@ def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> 
     if named:
         named = nested(named, signature, own_values(source, signature))
         refuse_unknown(named, signature, file)
+        if source.guessed:
+            refuse_misspelt(named, signature)
         named = with_masks(named, {mask: of for mask, of in source.masks.items() if of in named and mask not in named})
         source = with_named(source, named, signature)
         source = replace(source, dynamic_shapes=asked_still(source, named)) if source.guessed else source
@@ -339,6 +342,17 @@ def refuse_unknown(named: Iterable[str], signature: inspect.Signature, file: str
     for name in named:
         if name not in parameters:
             unknown_input(name, parameters, file)
+
+
+def refuse_misspelt(named: Iterable[str], signature: inspect.Signature) -> None:
+    """Refuse names that are nearly those of `forward`, which takes any: models of transformers pass others on.
+
+    Such an input would be one of the model, and without effect.
+    """
+    named_ones = [name for name, each in signature.parameters.items() if each.kind is not each.VAR_KEYWORD]
+    for name in named:
+        if name not in named_ones and did_you_mean(name, named_ones).startswith("Did"):
+            unknown_input(name, named_ones)
 
 
 def unknown_input(name: str, known: Iterable[str], file: str = "") -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fxport.diagnostics.amounts import plural
 from fxport.exporter.sources.source import found, require_arguments, seed
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.sources.users_code import users_code
@@ -31,7 +32,9 @@ def step_parts(text: str) -> Sequence[Any]:
     seed()
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
-        raise UsageError(f"'{text}' gives a value of type '{type(parts).__name__}'; it should be {PARTS}.")
+        kind = type(parts).__name__
+        given = f"a tuple of {plural(len(parts), 'value')}" if kind == "tuple" else f"a value of type '{kind}'"
+        raise UsageError(f"'{text}' gives {given}; it should be {PARTS}.")
     try:
         require_kinds(*parts[:4])
     except TrainingError as error:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
 OTHER_WEIGHTS = "the file, whose weights are not the model's"
+OTHER_FILE = "the file, which differs from an export of the model as it is now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class _Stages:
             name = _snake(type(passes[guilty - 1]).__name__)
             return self._bisected(f"ONNX pass {name}", self._model(guilty), self._model(guilty - 1))
         if not self._note("the file, without graph optimization", self._file_is_right(optimize=False)):
-            stage = OTHER_WEIGHTS if self._has_other_weights() else "the file, which is not what is exported now"
+            stage = OTHER_WEIGHTS if self._has_other_weights() else OTHER_FILE
             return self._bisected_file(stage, optimize=False)
         if not self._note("the file, with graph optimization", self._file_is_right(optimize=True)):
             return self._of_optimization()

@@ -13,7 +13,7 @@ from fxport.exporter.sources.dynamic import with_dynamic
 from fxport.exporter.sources.inputs import with_inputs
 from fxport.exporter.sources.source import init_of, load
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.against_eager import ignore, validation_of
+from fxport.exporter.validation.against_eager import Tolerances, ignore, validation_of
 from fxport.exporter.validation.attribution import Attribution
 from fxport.exporter.validation.choices import require_provider, require_runtimes
 from fxport.exporter.validation.model_file import model_of
@@ -43,6 +43,8 @@ class Comparison:
         adversarial: Whether hard values are tried, too.
         told: It is given the origin of a difference.
         runtimes: Further runtimes that run the same samples.
+        atol: With `rtol`, what replaces the error budget: see `Tolerances`.
+        rtol: See there.
     """
 
     path: Path
@@ -59,6 +61,8 @@ class Comparison:
     init: Sequence[str] = ()
     trust: bool = False
     runtimes: Sequence[str] = ()
+    atol: float | None = None
+    rtol: float | None = None
 
 
 def compare(asked: Comparison, log: Log) -> str:
@@ -94,6 +98,7 @@ def compare(asked: Comparison, log: Log) -> str:
         asked.provider,
         log,
         as_in_the_file,
+        tolerances=Tolerances(asked.atol, asked.rtol),
         options=wanted,
         told=told,
         hard=asked.adversarial,

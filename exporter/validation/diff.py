@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Fix, Log, Place, rules
 from fxport.diagnostics.amounts import plural
@@ -14,6 +15,9 @@ from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.differences import COMPARISONS, are_unrelated
 from fxport.exporter.validation.model_file import model_of, require_weights
 from fxport.exporter.validation.results import Numerics, numerics_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 OF_ONE_MODEL = Fix("Name two files of one model: these share no interface and no weights, so no more was compared.")
 NO_MANIFEST = Fix("Undo the change, or tell those who call the model.")
@@ -26,6 +30,11 @@ def comparing(what: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         raise UsageError(f"The {what} cannot be compared: {error_line(error)}; export the file again.") from error
+
+
+def _fed(model: ir.Model) -> set[str | None]:
+    """Return the names of the inputs that a run has to give."""
+    return {each.name for each in model.graph.inputs if not each.is_initializer()}
 
 
 def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
@@ -45,5 +54,8 @@ def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
                 log.report(rule, at=place, fixes=[NO_MANIFEST] if rule is rules.CONTRACT_CHANGED else (), **facts)
                 counts[what] += 1
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
-    numerics = numerics_of(ran, place, log) if ran else []
+    numerics: list[str] = []
+    if ran:
+        same = _fed(before) == _fed(after)
+        numerics = numerics_of(ran, place, log) if same else ["results: not compared, since the inputs are others"]
     return "\n".join([*told, *numerics, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])

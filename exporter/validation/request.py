@@ -85,6 +85,8 @@ class Request:
     init: Sequence[str] = ()
     check_passes: bool = False
     trust: bool = False
+    atol: float | None = None
+    rtol: float | None = None
 
 
 def export_and_validate(request: Request, log: Log) -> str:
@@ -123,7 +125,7 @@ def vectors_advised(numbers: Mapping[str, int], findings: Sequence[Finding]) -> 
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
     """All stages after the loading; returns the summary."""
-    from fxport.exporter.validation.against_eager import ignore, validation_of
+    from fxport.exporter.validation.against_eager import Tolerances, ignore, validation_of
     from fxport.exporter.validation.prediction import prediction_of
     from fxport.exporter.validation.repro import repro_of
     from fxport.exporter.validation.summary import summary_of
@@ -151,6 +153,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
                 *ready,
                 request.provider,
                 log,
+                tolerances=Tolerances(request.atol, request.rtol),
                 options=options if searched else None,
                 told=told,
                 hard=request.adversarial,

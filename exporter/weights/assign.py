@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxport.diagnostics import Level, Log, Place, rules
+from fxport.diagnostics import Fix, Level, Log, Place, rules
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.places import place_of_module
@@ -114,17 +114,23 @@ def report_mismatch(name: str, stored: Stored, held: torch.Tensor, at: Place | N
     log.report(rules.WEIGHT_MISMATCH, at=at, name=starred(name), expected=expected, found=found, key=stored.name)
 
 
+OTHER_CHECKPOINT = Fix("Give the checkpoint of this model, or rename its keys and save it again.")
+
+
 def report_missing(
     target: str, owner: Owner, names: Names, checkpoint: Checkpoint, log: Log, *, has_own: bool = False
 ) -> None:
     """An error, unless it is a buffer whose own value serves, such as one that a newer version of a model has."""
+    near = names.nearest(target)
     log.report(
         rules.WEIGHT_MISSING,
         at=owner.place(target),
         level=Level.WARNING if has_own else None,
+        fixes=() if near else (OTHER_CHECKPOINT,),
         name=starred(target),
         path=str(checkpoint.path),
-        nearest=names.nearest(target) or "none",
+        nearest=near,
+        there=f"the nearest name there is '{near}'" if near else "no name there is like it",
     )
 
 

@@ -87,7 +87,7 @@ def test_a_file_that_is_not_what_is_exported_now(net: Path, capsys: Output) -> N
     assert main(["export", "net.py:net", "--plugin", "rough", "--no-validate"]) == 0
     assert main(["validate", "net.onnx", "--against", "net.py:net"]) == 1
     said = capsys.readouterr().out
-    assert "Cause: the file, which is not what is exported now: " in said
+    assert "Cause: the file, which differs from an export of the model as it is now: " in said
     assert "net.py:13:" in said
     assert main(["validate", "net.onnx", "--against", "net.py:net", "--no-bisect"]) == 1
     assert "Cause: not looked for." in capsys.readouterr().out

@@ -122,6 +122,12 @@ agraph (float[2, 3] x, int64[1] index) => (float[1, 3] output) {
 }
 """
 
+FAILS = """<ir_version: 10, opset_import: ["" : 20]>
+agraph (float[2, 3] x) => (float[1, 3] output) {
+    five = Constant<value = int64[1] {5}>() output = Gather<axis = 0>(x, five)
+}
+"""
+
 
 class Outputs(nn.Module):
     """The same name, another kind of result."""
@@ -161,9 +167,16 @@ def test_files_that_do_not_run(tmp_path: Path, capsys: Output) -> None:
     assert main(["diff", one, one, "--inputs", str(tmp_path / "bad.npz")]) == 2
     assert "does not run on --inputs" in capsys.readouterr().err
     other = tmp_path / "b.onnx"
-    onnx.save(onnx.parser.parse_model(NEEDS_MORE), other)
+    onnx.save(onnx.parser.parse_model(FAILS), other)
     assert main(["diff", one, str(other)]) == 1  # for the interface
     assert "the model fails now" in capsys.readouterr().out
+    assert main(["diff", str(other), one]) == 1
+    assert "does not run on generated inputs" in capsys.readouterr().out
+    onnx.save(onnx.parser.parse_model(NEEDS_MORE), other)
+    assert main(["diff", one, str(other)]) == 1
+    said = capsys.readouterr().out
+    assert "results: not compared, since the inputs are others" in said
+    assert "FXP7016" not in said
     assert main(["diff", str(other), one]) == 1
     assert "results: not compared" in capsys.readouterr().out
 

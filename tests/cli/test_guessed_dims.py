@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -58,3 +60,17 @@ def test_a_guessed_mask_has_the_sizes_and_dims_of_its_input() -> None:
 def test_dims_of_an_argument_without_an_example() -> None:
     with pytest.raises(UsageError, match=r"'token_type_ids' has no example value.*--input token_type_ids=2x16:int64"):
         with_dynamic(masked_folder(), ["token_type_ids:0=batch"])
+
+
+class Passing(torch.nn.Module):
+    """As models of transformers are, it takes any name and passes it on."""
+
+    def forward(self, input_ids: torch.Tensor, **others: torch.Tensor) -> torch.Tensor:
+        return input_ids + 1
+
+
+def test_a_misspelt_input_of_a_folder_is_refused() -> None:
+    source = replace(folder(), model=Passing())
+    with pytest.raises(UsageError, match=r"no argument 'input_id'\. Did you mean 'input_ids'\?"):
+        with_inputs(source, ["input_id=1x7:int64"], [])
+    assert set(with_inputs(source, ["position=1x7:int64"], []).kwargs) == {"position"}

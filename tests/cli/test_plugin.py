@@ -258,3 +258,15 @@ def test_a_manifest_with_a_mistake_is_told(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*PLUGIN, "--fxport", "fxport.toml")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*'nam'*"])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        (torch.nn.ReLU(), {"opset": 17}, "opset 17 is out of range: fxport writes opsets 18 to 26"),
+        (torch.nn.ReLU, {}, "'ReLU': model is the class 'ReLU'; give an instance of it"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_line(model: object, options: dict[str, int], said: str, tmp_path: Path) -> None:
+    with pytest.raises(in_test.Failed, match=re.escape(said)):
+        in_test.check(model, torch.ones(2), folder=tmp_path, logs=[], at=(__file__, 1), **options)

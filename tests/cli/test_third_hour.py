@@ -189,3 +189,40 @@ def test_a_branch_that_was_not_run_in_words() -> None:
 )
 def test_shares_in_words(share: float, words: str) -> None:
     assert percent(share) == words
+
+
+def test_tolerances_that_advice_names(capsys: Output) -> None:
+    """FXP5011 says `--atol` and `--rtol`, of `export` and of `validate`."""
+    Path("cancels.py").write_text(
+        "import torch\n\n\n"
+        "class Cancels(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return (torch.sin(x) * 1e8 - torch.sin(x) * 1e8 * (1 + 1e-7)) * 2 + torch.cos(x) * 1e-3\n"
+    )
+    asked = ["cancels.py:Cancels", "--input", "x=20x30", "--fail-on", "warning"]
+    assert main(["export", *asked]) == 1
+    assert "FXP5011" in capsys.readouterr().out
+    assert main(["export", *asked, "--atol", "50"]) == 0
+    assert main(["validate", "Cancels.onnx", "--against", *asked, "--atol", "50", "--rtol", "0.1"]) == 0
+    assert "FXP5011" not in capsys.readouterr().out
+    assert main(["validate", "Cancels.onnx", "--against", *asked, "--atol", "-1"]) == 2
+
+
+def test_what_a_file_of_inputs_gives_is_told_with_the_file(capsys: Output) -> None:
+    torch.save({"y": torch.ones(2, 8)}, "other.pt")
+    assert main(["export", "models.py:Half", "--inputs", "other.pt"]) == 2
+    assert "forward has no argument 'y', which 'other.pt' gives. Known: x." in capsys.readouterr().err
+
+
+def test_a_training_step_of_too_few_values(capsys: Output) -> None:
+    Path("step.py").write_text("def step():\n    return 1, 2\n")
+    assert main(["train-step", "step.py:step"]) == 2
+    assert "'step.py:step' gives a tuple of 2 values; it should be (model, optimizer" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_other_names_has_no_nearest_one(capsys: Output) -> None:
+    torch.save({"zebra": torch.ones(3)}, "other.pt")
+    assert main(["export", "models.py:Half", "--input", "x=2x8:float16", "--weights", "other.pt"]) == 1
+    said = capsys.readouterr().out
+    assert "Looked in 'other.pt'; no name there is like it." in said
+    assert "the nearest one" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fxport import ExportError, export
+from fxport.diagnostics import Log, rules
 from tests.running import assert_same, run_session, session_of
 
 
@@ -165,3 +167,40 @@ def test_a_region_without_autocast_costs_no_second_trace(monkeypatch: pytest.Mon
     program = export(model, x, dynamic_shapes=({0: "n"},))
     other = torch.rand(5, 4)
     assert_same(run_session(session_of(program), program, (other,)), list(model(other)))
+
+
+class BySize(nn.Module):
+    """A setting of PyTorch that a size turns on."""
+
+    def __init__(self, setting: Callable[[bool], Any]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.setting = setting
+
+    def forward(self, x: Tensor) -> Tensor:
+        with self.setting(x.shape[0] > 3):
+            return self.linear(x)
+
+
+def test_autocast_by_a_size_limits_the_size() -> None:
+    model, log = BySize(lambda on: torch.autocast("cpu", torch.bfloat16, enabled=on)), Log()
+    program = export(model, (torch.randn(5, 4),), dynamic_shapes=({0: "n"},), log=log)
+    (found,) = (each for each in log.findings if each.rule is rules.DIMENSION_RANGE_NARROWED)
+    assert found.facts["range"] == "at least 4"
+    other = torch.randn(4, 4)
+    want = [model(other).detach()]
+    assert want[0].dtype is torch.bfloat16
+    assert_same(run_session(session_of(program), program, (other,)), want, tol=(1e-2, 1e-2))
+
+
+@pytest.mark.parametrize("setting", [torch.set_grad_enabled, torch.inference_mode])
+def test_other_settings_by_a_size(setting: Callable[[bool], Any]) -> None:
+    model = BySize(setting)
+    program = export(model, (torch.randn(5, 4),), dynamic_shapes=({0: "n"},))
+    before = {name: vars(torch.inference_mode)[name] for name in ("__new__", "__init__")}
+    other = torch.randn(4, 4)
+    assert_same(run_session(session_of(program), program, (other,)), [model(other).detach()])
+    assert {name: type(each).__name__ for name, each in before.items()} == {
+        "__new__": "staticmethod",
+        "__init__": "function",
+    }

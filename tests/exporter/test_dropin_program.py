@@ -275,7 +275,7 @@ def test_what_cannot_be_saved(program: ONNXProgram, tmp_path: Path) -> None:
         program.save(io.BytesIO(), external_data=True)
     with pytest.raises(TypeError, match="open it with mode 'wb'"):
         program.save(io.StringIO())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="destination is a int"):
+    with pytest.raises(TypeError, match="destination is of type int"):
         program.save(3)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fxport import ExportError, export
 from tests.running import assert_same, run_exported
 
 Write = Callable[[Tensor, Tensor, Tensor], None]
@@ -136,3 +137,38 @@ def test_what_a_truth_chooses() -> None:
     calls = [(torch.randn(2, 3), torch.randn(3), torch.tensor(value)) for value in (2.0, -1.0)]
     for call, result in zip(calls, run_exported(Chosen(), calls), strict=True):
         assert_same(result, Chosen()(*call))
+
+
+class BesideSizes(nn.Module):
+    """Reads and writes where one index is `True`, which is an axis of one element, and another one a size."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        n, written = x.shape[0], x.clone()
+        written[n - 1, True, 1:] = 7.0
+        written[True, n - 2] *= 2
+        return (
+            x[n - 1, ::2, True],
+            x[True, n - 1],
+            x[: n - 1, True],
+            x[..., True, : n // 2],
+            x[None, n - 1, True],
+            written,
+        )
+
+
+def test_true_as_an_index_beside_a_size() -> None:
+    calls = [(torch.randn(n, 3, 4),) for n in (5, 4, 9)]
+    results = run_exported(BesideSizes(), calls, dynamic_shapes=({0: "n"},))
+    for call, result in zip(calls, results, strict=True):
+        assert_same(result, BesideSizes()(*call))
+
+
+@pytest.mark.parametrize("more", [(False,), (True, True)])
+def test_other_truths_as_indices_beside_a_size_are_refused(more: tuple[bool, ...]) -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[(x.shape[0] - 1, *more)]
+
+    with pytest.raises(ExportError, match="it indexes by `True` or `False` beside a size") as caught:
+        export(Model(), (torch.randn(5, 3),), dynamic_shapes=({0: "n"},))
+    assert "Write `None` for `True`" in str(caught.value)

@@ -5,10 +5,14 @@ So it is with `x[b]` where `b` is a truth: it gives an axis of one element or no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
@@ -29,6 +33,10 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
         return _write_if(x, key, value)
     if (tensors := _lists_as_tensors(x, key)) is not None:
         x[tensors] = value
+        return None
+    if (plain := _truth_as_axis(key)) is not None:
+        if write_at(x, plain, value) is NotImplemented:
+            x[plain] = value
         return None
     parts = key if isinstance(key, tuple) else (key,)
     _require_plain_steps(parts)
@@ -123,6 +131,45 @@ def read_at(x: Tensor, key: Any) -> Any:
             view = view.index_select(axis, place.reshape(1)).squeeze(axis)
             del left[position]
     return view
+
+
+@contextmanager
+def truths_as_axes() -> Iterator[None]:
+    """Read `x[n, True]` with an axis for `True` while PyTorch traces, which else takes it for a number beside sizes."""
+    found = _NonStrictTorchFunctionHandler._override
+
+    def overridden(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        if func is Tensor.__getitem__ and (plain := _truth_as_axis(args[1])) is not None:
+            args = (args[0], plain)
+        return found(self, func, args, kwargs)
+
+    with mock.patch.object(_NonStrictTorchFunctionHandler, "_override", overridden):
+        yield
+
+
+def _truth_as_axis(key: Any) -> Any:
+    """Return a key of symbolic numbers and one `True` with an axis of one element for that, which is the same.
+
+    None for any other key. PyTorch takes `True` for a number there. Raises RefusedError for `False`, and for several.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    truths = [part for part in parts if type(part) is bool]
+    if not truths or not any(map(_is_symbolic, parts)):
+        return None
+    if truths != [True] or any(isinstance(part, Tensor) and part.dim() for part in parts):
+        raise RefusedError(OF_TRUTHS, cure=AXIS)
+    return tuple(None if type(part) is bool else part for part in parts)
+
+
+def _is_symbolic(part: Any) -> bool:
+    """Return True for an index, or a slice with a bound, that is no plain number."""
+    if isinstance(part, slice):
+        return any(map(_is_symbolic, (part.start, part.stop, part.step)))
+    return isinstance(part, SymInt) or _is_place(part)
+
+
+OF_TRUTHS = "it indexes by `True` or `False` beside a size or a number of the data"
+AXIS = "Write `None` for `True`: that gives an axis of one element, too."
 
 
 def _lists_as_tensors(x: Tensor, key: Any) -> Any:
