@@ -35,7 +35,6 @@ ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 CROSS = "cross"
 """Keys and values of the encoder's result: outputs of the encoder, and inputs of each step, by the same names."""
 
-OUTPUTS = "transformers.modeling_outputs"
 HIDDEN = "encoder_hidden_states"
 """The encoder's result, which onnxruntime-genai asks for of sounds."""
 
@@ -170,14 +169,13 @@ def _decoder(model: Any) -> Example:
         encoder_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, Any]:
         kind = importlib.import_module(MODULE).EncoderDecoderCache
-        output = importlib.import_module(OUTPUTS).BaseModelOutput
         source = cross.layers[0].keys.shape[2]
         hidden = torch.zeros(input_ids.shape[0], source, size)  # never read: its keys and values are there
         given = {} if encoder_attention_mask is None else {MASK: encoder_attention_mask}
         result = cls.forward(
             self,
             **given,
-            encoder_outputs=output(last_hidden_state=hidden),
+            encoder_outputs=output(last_hidden_state=hidden),  # of the encoder's own class, which may hold more
             decoder_input_ids=input_ids,
             past_key_values=kind(past_key_values, cross),
             use_cache=True,
@@ -197,7 +195,7 @@ def _decoder(model: Any) -> Example:
             f"'{type(model).__name__}' does not run on {past} tokens in eager PyTorch: {error_line(error)}; correct "
             "its configuration."
         ) from error
-    size = encoded.last_hidden_state.shape[-1]
+    size, output = encoded.last_hidden_state.shape[-1], type(encoded)
     require_full(model, pair.self_attention_cache, batch, past)
     require_full(model, pair.cross_attention_cache, batch, pair.cross_attention_cache.layers[0].keys.shape[2])
     kwargs: dict[str, Any] = {

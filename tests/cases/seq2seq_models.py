@@ -33,6 +33,10 @@ WHISPER = {
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "T5": ("T5ForConditionalGeneration", {**T5, "num_layers": 2}),
     "mT5": ("MT5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu"}),
+    "Switch": (
+        "SwitchTransformersForConditionalGeneration",
+        {**T5, "num_layers": 2, "num_decoder_layers": 2, "num_experts": 4, "expert_capacity": 8},
+    ),
     "UMT5": ("UMT5ForConditionalGeneration", T5),
     "BART": ("BartForConditionalGeneration", BART),
     "mBART": ("MBartForConditionalGeneration", {**BART, "encoder_layers": 2, "decoder_layers": 2}),
