@@ -42,6 +42,7 @@ from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.overlapping_writes import OverlapsRefused
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
 from fxport.exporter.capture.patches.plain_trees import plain_trees_mapped
+from fxport.exporter.capture.patches.pooled_sizes import pools_sized
 from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
 from fxport.exporter.capture.patches.regions import regions_noted
 from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshaped_unwritten
@@ -92,6 +93,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield slices_sized()
     yield truths_as_axes()
     yield switches_by_sizes()
+    yield pools_sized()
     yield merged_sizes_bounded()
     yield sizes_as_asked()
     yield equalities_tried()

@@ -73,13 +73,9 @@ SIZES: Rows = (
     names("torch._prims_common", "is_contiguous_or_false", "the same: asks nothing about sizes"),
     call(_SHAPE_ENV, "create_unbacked_symint", "self", "the same: a size that only data tells"),
     call(_SHAPE_ENV, "constrain_symbol_range", "self s compiler_min compiler_max", "the same: its limits"),
-    call(
-        "torch._refs",
-        "_reshape_view_helper_core_alg",
-        "a shape allow_copy",
-        "replaced: a view has the sizes that were asked for",
-    ),
-    names("torch", "_refs", "the module in which it is replaced"),
+    call("torch._refs", "_reshape_view_helper_core_alg", "a shape allow_copy", "replaced: views have sizes as asked"),
+    names("torch", "_refs _meta_registrations", "the modules in which it and the next are replaced"),
+    names("torch._meta_registrations", "pooling_output_shape_pad_lr", "a pool asks nothing about its size"),
     names("torch._subclasses.fake_tensor", "in_kernel_invocation_manager", "makes a fake as PyTorch's own memory does"),
     names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),
@@ -376,7 +372,10 @@ LAYOUT: Rows = (
 FORMAT: Rows = (frames("torch._prims_common", "are_strides_like_channels_last_or_false", "layout in general"),)
 """Functions that compare strides to tell which axis of an image lies innermost: their guards limit no input."""
 
-CALLING: Rows = (frames("torch._ops:OpOverload", "__call__", "tells which op asks in C++"),)
+CONVOLUTION: Rows = (frames("torch._subclasses.fake_impls", "conv", "layout in general, where it asks for a format"),)
+"""Function that computes the shape of a convolution, one line of which asks in C++ for a format alone."""
+
+CALLING: Rows = (frames("torch._ops:OpOverload", "__call__ decompose", "tells which op asks in C++"),)
 """Functions that call an op."""
 
 UNCHECKED: Rows = (
@@ -395,4 +394,4 @@ FILES: Rows = (
 )
 """Files whose frames tell who asks about a size."""
 
-CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CALLING, *UNCHECKED, *FILES)
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CONVOLUTION, *CALLING, *UNCHECKED, *FILES)

@@ -2,18 +2,18 @@
 
 A limit is what PyTorch assumed while it traced, and the graph may hold without it. Where the file gives what PyTorch
 gives at all sizes that a limit excludes, the warning is withdrawn. Where it gives something else, or fails, while
-PyTorch runs, the warning is an error: nothing in the file would refuse that size.
+PyTorch runs, the warning is an error that says which of the two it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxport.diagnostics import Finding, Level, Log
+from fxport.diagnostics import Finding, Level, Log, Rule, rules
 from fxport.exporter.validation import reference
 from fxport.exporter.validation.sizes import Beyond
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.sources.source import Source
     from fxport.ort_runner import Samples, Validation
+
+
+WRONG = "the ONNX model is wrong"
+
+VERDICTS: Mapping[Rule, str] = {
+    rules.CONTRACT_BROKEN: "the ONNX model has other sizes than it declares",
+    rules.RUNTIME_FAILED: "ONNX Runtime does not run the ONNX model",
+}
+"""Statement about the file by the rule of an error, the gravest first; all other rules say that it is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +67,8 @@ def checked_limits(subject: Subject, validation: Validation, log: Log) -> Valida
             rtol=subject.rtol,
         )
         if not found.passed:
-            wrong = next((each.label for each in found.samples if not each.passed), samples[0].label)
-            errors = [each.message for each in said.findings if each.level is Level.ERROR]
-            log.revise(partial(_refuted, limit, wrong, errors[0] if errors else "it did not run"))
+            errors = [each for each in said.findings if each.level is Level.ERROR]
+            log.revise(partial(_refuted, limit, _gravest(errors, samples[0].label)))
         elif limit.is_all and len(samples) == len(limit.calls) and found.equal:
             log.revise(partial(_withdrawn, limit))
         elif found.equal:
@@ -85,9 +93,18 @@ def _also_right(limit: Beyond, labels: Sequence[str], findings: Sequence[Finding
     return [replace(each, message=f"{each.message} {detail}") if limit.is_about(each) else each for each in findings]
 
 
-def _refuted(limit: Beyond, label: str, error: str, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """The warning as an error, with the size at which the file is wrong."""
-    detail = f"At {label}, which PyTorch takes, the ONNX model is wrong: {error}"
+def _gravest(errors: Sequence[Finding], label: str) -> str:
+    """The gravest error with the size at which it was found; without a size of its own, with this one."""
+    order = [WRONG, *VERDICTS.values()]
+    error = min(errors, key=lambda each: order.index(VERDICTS.get(each.rule, WRONG)), default=None)
+    if error is None:
+        return f"At {label}, which PyTorch takes, the ONNX model did not run."
+    verdict = VERDICTS.get(error.rule, WRONG)
+    return f"At {error.facts.get('sample', label)}, which PyTorch takes, {verdict}: {error.message}"
+
+
+def _refuted(limit: Beyond, detail: str, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The warning as an error, with what was found of the file."""
     return [
         replace(each, level=Level.ERROR, message=f"{each.message} {detail}") if limit.is_about(each) else each
         for each in findings

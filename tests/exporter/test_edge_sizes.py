@@ -226,6 +226,51 @@ def test_a_size_at_which_the_file_is_wrong_is_an_error(model: type[nn.Module], r
     assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.ERROR)
 
 
+class Growing(nn.Module):
+    """Its table has 40 rows; with more it computes them, as ONNX Runtime cannot with the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Buffer(torch.arange(40.0).reshape(40, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        table = self.table[:rows] if rows <= 40 else torch.arange(rows, dtype=x.dtype)[:, None]
+        return torch.sin(x) + table
+
+
+class Head(nn.Module):
+    """It has three rows at most, and the file declares three."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] < 3 else torch.sin(x)[:3]
+
+
+class GrowingOrWrong(Growing):
+    """With one row it gives something else, with more than 40 the file does not run."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if x.shape[0] > 1 else torch.cos(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Growing, "At rows=41, which PyTorch takes, ONNX Runtime does not run the ONNX model: ONNX Runtime failed"),
+        (Head, "At rows=1, which PyTorch takes, the ONNX model has other sizes than it declares: The interface"),
+        (GrowingOrWrong, "At rows=1, which PyTorch takes, the ONNX model is wrong: Output 'output'"),
+    ],
+)
+def test_an_error_beyond_a_limit_says_what_the_file_does_there(
+    model: type[nn.Module], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError) as raised:
+        export_and_validate(model(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
+    (finding,) = [each for each in raised.value.log.findings if each.level is Level.ERROR]
+    assert finding.rule is rules.DIMENSION_RANGE_NARROWED
+    assert told in finding.message
+
+
 def test_a_limit_of_the_model_itself_stays_a_warning(tmp_path: Path) -> None:
     checked = export_and_validate(Refusing(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = checked.log.findings

@@ -21,11 +21,13 @@ from torch.nn import functional
 from fxport import fx_passes
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
-from fxport.exporter.capture.private import CALLING, FORMAT, LAYOUT
+from fxport.exporter.capture.private import CALLING, CONVOLUTION, FORMAT, LAYOUT
 from fxport.fx_passes.private import codes
 from fxport.fx_passes.sizes import size_of
 
 E = TypeVar("E", bound=BaseException)
+
+aten = torch.ops.aten
 
 Line = tuple[str, int]
 """A line of a file."""
@@ -67,14 +69,33 @@ _ABOUT_LAYOUT = codes(LAYOUT)
 _ABOUT_FORMAT = codes(FORMAT)
 """Functions that ask which axis of an image lies innermost."""
 
+CONVOLVING = "_conv_determine_backend_memory_format"
+"""Function in C++ that only asks in which format a convolution leaves its result; without it, that sets limits."""
+
+_CONVOLVING = codes(CONVOLUTION)
+"""Function that computes the shape of a convolution, and asks for its format too."""
+
 _CALLING = codes(CALLING)
 """Functions that call an op, which may ask in C++."""
 
+_VIEWING = frozenset({aten.reshape.default, aten.reshape_as.default, aten.flatten.using_ints})
+"""Ops that ask in C++ only whether they can make a view."""
+
 
 def is_about_layout() -> bool:
-    """Return whether the question is how a tensor lies in memory."""
+    """Return whether the question is how a tensor lies in memory; what sorts strides for it asks from the same file."""
     frame, _ = _asker()
-    return frame is not None and frame.f_code in _ABOUT_LAYOUT
+    if frame is None or frame.f_code in _ABOUT_LAYOUT:
+        return frame is not None
+    caller = frame.f_back
+    is_beside = caller is not None and caller.f_code.co_filename == frame.f_code.co_filename
+    return (is_beside and caller.f_code in _ABOUT_LAYOUT) or _is_about_convolution(frame)
+
+
+def _is_about_convolution(frame: FrameType) -> bool:
+    """Return whether C++ asks in which format a convolution leaves its result."""
+    code = frame.f_code
+    return code in _CONVOLVING and CONVOLVING in linecache.getline(code.co_filename, frame.f_lineno)
 
 
 def is_about_format() -> bool:
@@ -86,9 +107,7 @@ def is_about_format() -> bool:
 def is_about_viewing() -> bool:
     """Return whether `reshape` asks in C++, which makes a view if it can and a copy if not; the two are equal."""
     frame, _ = _asker()
-    return (
-        frame is not None and frame.f_code in _CALLING and frame.f_locals.get("self") is torch.ops.aten.reshape.default
-    )
+    return frame is not None and frame.f_code in _CALLING and frame.f_locals.get("self") in _VIEWING
 
 
 def is_about_attention_alike() -> bool:
