@@ -6,7 +6,7 @@ Seen with onnx 1.23: GatherElements takes no data of another size than the indic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class GatherElements(OpRun):
 class RNN(op_rnn.RNN_14):
     """RNN-14 with Relu (https://onnx.ai/onnx/operators/onnx__RNN.html)."""
 
-    def choose_act(self, name: str, alpha: float | None, beta: float | None) -> Callable[[np.ndarray], np.ndarray]:
+    def choose_act(self, name: str, alpha: float | None, beta: float | None) -> Any:
         """Give an activation by its name. Raises RuntimeError for one that is not known."""
         if name in ("Relu", "relu"):
             return lambda x: np.maximum(x, 0)

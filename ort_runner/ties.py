@@ -82,7 +82,7 @@ def unmoved_by_chance(found: np.ndarray, moved: np.ndarray) -> bool:
     more draw. `moved`, of shape [runs, ...], tells what each run gives otherwise.
     """
     alone = np.count_nonzero(moved & (np.count_nonzero(moved, axis=0) == 1)) / len(moved)
-    return np.count_nonzero(found) <= alone + CHANCE * math.sqrt(alone)
+    return bool(np.count_nonzero(found) <= alone + CHANCE * math.sqrt(alone))
 
 
 def all_open(want: np.ndarray, got: np.ndarray, wrong: np.ndarray, roundings: np.ndarray | None) -> bool:

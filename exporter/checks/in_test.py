@@ -63,8 +63,10 @@ def check(
     except (TypeError, ValueError) as error:  # an opset that is out of range, say
         raise Failed(str(error)) from error
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    named: Any = model
+    kind = named if isinstance(named, type) else type(named)
     source = Source(
-        (model if isinstance(model, type) else type(model)).__name__,
+        kind.__name__,
         model,
         positional,
         dict(kwargs or {}),

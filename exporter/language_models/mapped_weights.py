@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ def mapped_weights(checkpoint: Checkpoint, near: Path) -> dict[str, torch.Tensor
     total = _length(checkpoint)
     with tempfile.NamedTemporaryFile(dir=_existing(near)) as file:
         _reserve(file.fileno(), total)
-        storage = torch.UntypedStorage.from_file(file.name, shared=True, nbytes=total)
+        storage: Any = torch.UntypedStorage.from_file(file.name, shared=True, nbytes=total)
     whole = torch.empty(0, dtype=torch.float32).set_(storage)
     found: dict[str, torch.Tensor] = {}
     start = 0

@@ -32,8 +32,8 @@ def step_parts(text: str) -> Sequence[Any]:
     seed()
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
-        kind = type(parts).__name__
-        given = f"a tuple of {plural(len(parts), 'value')}" if kind == "tuple" else f"a value of type '{kind}'"
+        is_tuple = isinstance(parts, tuple)
+        given = f"a tuple of {plural(len(parts), 'value')}" if is_tuple else f"a value of type '{type(parts).__name__}'"
         raise UsageError(f"'{text}' gives {given}; it should be {PARTS}.")
     try:
         require_kinds(*parts[:4])

@@ -149,12 +149,13 @@ FOR_FLOATS: Mapping[str, tuple[Change, Sequence[torch.dtype]]] = {
     "zeros": (_zeros, FLOATS),
     "negative zeros": (_negative_zeros, FLOATS),
     "denormal": (_denormal, FLOATS),
-    "large": (_large, (*FLOATS, *INTEGERS)),
+    "large": (_large, (*FLOATS, *BYTES)),
     "one NaN": (_with_nan, FLOATS),
     "infinity": (_with_infinity, FLOATS),
 }
 HARD: Mapping[str, tuple[Change, Sequence[torch.dtype]]] = {
     **FOR_FLOATS,
+    "large integers": (_large, INTEGERS),
     "negative": (_negative, (*FLOATS, *INTEGERS)),
     "mixed": (_mixed, (torch.bool, *INTEGERS)),
     "offset": (_offset, (torch.float32, torch.float64)),
@@ -165,7 +166,18 @@ HARD: Mapping[str, tuple[Change, Sequence[torch.dtype]]] = {
 NUMBERS, PADDING = "numbers", "padding"
 """Labels of calls with numbers that the graph itself has; the latter with integers that it compares with."""
 
-BY_DEFAULT = ("halves", NUMBERS, "mixed", "negative", "negative zeros", "small", "large", "offset", PADDING)
+BY_DEFAULT = (
+    "halves",
+    NUMBERS,
+    "mixed",
+    "negative",
+    "negative zeros",
+    "small",
+    "large",
+    "large integers",
+    "offset",
+    PADDING,
+)
 """Labels of changes that healthy models are equal on, in the order of what they show. NaN and infinity are not among
 them: ONNX Runtime's own kernels lose them (MaxPool, LSTM, fused activations), nor what no model is made for."""
 

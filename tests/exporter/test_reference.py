@@ -166,11 +166,16 @@ def test_hard_values_are_tried_where_eager_takes_them() -> None:
     assert {*found} - {"numbers"} == {"sample", *by_default, *hard}  # 1 / x may be a quotient of 1
     assert (found["negative"].inputs["ids"] == [-1, -3]).all()
     assert np.isposinf(found["zeros"].outputs["output"]).all()
-    assert np.isneginf(found["negative zeros"].outputs["output"]).all()
+    zeros = (given := found["negative zeros"].inputs)["x"][given["ids"]] == 0
+    assert zeros.any()
+    assert np.isneginf(found["negative zeros"].outputs["output"][zeros]).all()
     assert (found["large"].inputs["ids"] == ids.numpy()).all()
     assert {finding.rule for finding in log.findings} == {rules.VALIDATION_SKIPPED}
-    assert "eager PyTorch fails on one NaN: ValueError: no NaN please" in log.findings[0].message
-    assert "eager PyTorch fails on extremes: IndexError" in log.findings[1].message
+    told = [finding.message.partition("eager PyTorch fails on ")[2] for finding in log.findings]
+    assert any(each.startswith("one NaN: ValueError: no NaN please") for each in told)
+    assert {"large integers", "extremes"} == {
+        each.partition(": IndexError")[0] for each in told if "IndexError" in each
+    }
 
 
 @torch.library.custom_op("fxport_tests::single", mutates_args=())

@@ -88,8 +88,9 @@ def is_about_layout() -> bool:
     if frame is None or frame.f_code in _ABOUT_LAYOUT:
         return frame is not None
     caller = frame.f_back
-    is_beside = caller is not None and caller.f_code.co_filename == frame.f_code.co_filename
-    return (is_beside and caller.f_code in _ABOUT_LAYOUT) or _is_about_convolution(frame)
+    if caller is not None and caller.f_code.co_filename == frame.f_code.co_filename and caller.f_code in _ABOUT_LAYOUT:
+        return True
+    return _is_about_convolution(frame)
 
 
 def _is_about_convolution(frame: FrameType) -> bool:
