@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.exporter.lowering.lower import float_functions
 from fxport.exporter.lowering.lower.dtypes import is_float
+from fxport.exporter.lowering.lower.wide_numbers import decided, is_beyond, reached, require_within
 from fxport.fx_passes.sizes import NamedSize, Size, is_symbolic, plain
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Symbols:
         """The value of an expression, of shape [1]; INT64 for sizes, DOUBLE for floats, BOOL for relations."""
         expr = plain(expr)
         if not isinstance(expr, sympy.Basic):
+            require_within(expr)
             return self.op.const([expr], dtype=_dtype_of(expr))
         found = self.op.scope.lookup(expr)
         if found is None:
@@ -111,6 +113,7 @@ class Symbols:
         """The value of an expression as a tensor of shape []."""
         expr = plain(expr)
         if not isinstance(expr, sympy.Basic):
+            require_within(expr)
             return self.op.const(expr, dtype=_dtype_of(expr))
         key = ("scalar", expr)
         found = self.op.scope.lookup(key)
@@ -173,6 +176,8 @@ class Symbols:
 
     def numbers(self, *arguments: sympy.Basic) -> list[ir.Value]:
         """Arguments in one type: DOUBLE if any of them is a float, else INT64."""
+        if any(is_beyond(each) for each in arguments) and not all(each.is_integer for each in arguments):
+            return self.doubles(*(sympy.Float(each) if is_beyond(each) else each for each in arguments))
         values = [self.vector(argument) for argument in arguments]  # type: ignore[arg-type]
         if any(value.dtype == DOUBLE for value in values):
             return [value if value.dtype == DOUBLE else self.op.Cast(value, to=DOUBLE) for value in values]
@@ -197,6 +202,10 @@ def _fold(op_type: str) -> Row:
         return reduce(getattr(symbols.op, op_type), symbols.numbers(*expr.args))
 
     return row
+
+
+def _extreme(op_type: str) -> Row:
+    return lambda symbols, expr: reduce(getattr(symbols.op, op_type), symbols.numbers(*reached(expr)))
 
 
 def _add(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
@@ -287,6 +296,8 @@ def _to_int(rounding: str | None) -> Row:
 
 def _compare(op_type: str, negated: bool = False) -> Row:
     def row(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+        if (known := decided(expr)) is not None:
+            return symbols.op.const([known])
         result = getattr(symbols.op, op_type)(*symbols.numbers(*expr.args))
         return symbols.op.Not(result) if negated else result
 
@@ -344,8 +355,8 @@ FUNCTIONS: Mapping[str, Row] = {
     "CleanDiv": _floor_division,
     "Mod": _modulo,
     "PythonMod": _modulo,
-    "Max": _fold("Max"),
-    "Min": _fold("Min"),
+    "Max": _extreme("Max"),
+    "Min": _extreme("Min"),
     "floor": _to_int("Floor"),
     "ceiling": _to_int("Ceil"),
     "FloorToInt": _to_int("Floor"),

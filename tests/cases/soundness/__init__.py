@@ -41,6 +41,7 @@ from tests.cases.soundness import (
     sizes,
     steps_of_data,
     tensors,
+    wide_numbers,
     writes,
 )
 from tests.cases.soundness.case import Row as Row
@@ -67,6 +68,7 @@ FAMILIES = (
     memberships,
     number_lists,
     math_calls,
+    wide_numbers,
     steps_of_data,
     tensors,
     functions,
