@@ -43,7 +43,7 @@ SARIF_MODULE = "diagnostics/sarif/objects.py"
 
 # The packages and modules of exporter.capture in the order of their imports: each imports those in the lines above it.
 CAPTURE_ORDER = (
-    ("function_mode", "settings", "annotations"),
+    ("function_mode", "settings", "annotations", "private_transforms"),
     (
         "private",
         "places",

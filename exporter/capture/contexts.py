@@ -19,6 +19,7 @@ from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.attention import flags_plain
 from fxport.exporter.capture.patches.autocast_composites import composites_opened
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
+from fxport.exporter.capture.patches.batched_ops import sized_batches
 from fxport.exporter.capture.patches.body_gradients import body_gradients
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
@@ -53,6 +54,7 @@ from fxport.exporter.capture.patches.sized_calls import normalized_sizes_noted
 from fxport.exporter.capture.patches.slice_sizes import slices_sized
 from fxport.exporter.capture.patches.switches import switches_by_sizes
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
+from fxport.exporter.capture.patches.tensors_or_numbers import NumbersHeeded
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
 from fxport.exporter.capture.patches.trainable import TrainableTold, frozen, trainable_parameters_told
@@ -111,6 +113,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
         TruthsPresumed(observed.inquiry.presumed),
         CallsWatched(observed.inquiry.guards, catches=any(map(catches, observed.effects.state.functions()))),
         KindsHeeded(),
+        NumbersHeeded(),
         BoundsKnown(),
         rebinding,
         CallsKept(),
@@ -145,6 +148,7 @@ def post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Itera
     """The contexts of a trace below autograd."""
     yield corrected_ops()
     yield forward_mode_by_reverse()
+    yield sized_batches()
     yield body_gradients()
     yield refusals_kept(observed.inquiry)
     yield checks_without_effect()

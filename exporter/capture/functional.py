@@ -29,6 +29,7 @@ def functional(
     """
     _complete_users(exported.graph_module)
     _drop_failed(exported.graph_module)
+    _drop_profiled(exported.graph_module)
     expand_aliases(exported.graph_module)
     writes, known = unsupported(exported.graph_module), len(guards or ())
     if writes or _sets_autocast(exported.graph_module):
@@ -84,6 +85,15 @@ def _complete_users(gm: torch.fx.GraphModule) -> None:
     for node in gm.graph.nodes:
         for source in node.all_input_nodes:
             source.users.setdefault(node)
+
+
+def _drop_profiled(gm: torch.fx.GraphModule) -> None:
+    """Drop the calls that begin and end a range of PyTorch's profiler, which give and change no value."""
+    for _, body in bodies(gm):
+        _drop_profiled(body)
+    for node in reversed(gm.graph.nodes):
+        if isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "profiler":
+            gm.graph.erase_node(node)
 
 
 def _drop_failed(gm: torch.fx.GraphModule) -> None:

@@ -6,6 +6,7 @@ A capture that went on without one of these would give another model, so a PyTor
 
 from __future__ import annotations
 
+from fxport.exporter.capture.private_transforms import TRANSFORMS
 from fxport.fx_passes.private import Rows, call, fields, frames, names, text
 
 _SYM_NODE = "torch.fx.experimental.sym_node:SymNode"
@@ -305,21 +306,6 @@ PATCHES: Rows = (
         "func",
         "replaced: keeps regions apart",
     ),
-    names(
-        "torch._higher_order_ops.cond:CondAutogradOp", "forward backward", "replaced: strides, and no second derivative"
-    ),
-    names("torch._higher_order_ops.map:MapAutogradOp", "forward backward", "replaced: no second derivative"),
-    names("torch._higher_order_ops.scan:ScanAutogradOp", "forward backward", "the same"),
-    names("torch._higher_order_ops.while_loop:WhileLoopAutogradOp", "forward backward", "the same"),
-    call("torch._higher_order_ops.utils", "materialize_as_graph", "fn args", "a branch as it is where it is called"),
-    names("torch._functorch", "eager_transforms", "forward-mode derivatives"),
-    call(
-        "torch._functorch.eager_transforms",
-        "_jvp_with_argnums",
-        "func primals tangents argnums has_aux",
-        "replaced: forward mode by reverse mode",
-    ),
-    names("torch._functorch.eager_transforms", "_slice_argnums _replace_args", "the same"),
     names("torch._C._autograd", "_saved_tensors_hooks_set_tracing", "hooks on saved tensors run while tracing"),
     names("torch.utils.checkpoint", "CheckpointFunction", "replaced: activation checkpoints run once"),
     names("torch.utils.checkpoint", "_checkpoint_without_reentrant_generator", "the same"),
@@ -394,4 +380,4 @@ FILES: Rows = (
 )
 """Files whose frames tell who asks about a size."""
 
-CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CONVOLUTION, *CALLING, *UNCHECKED, *FILES)
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *TRANSFORMS, *LAYOUT, *FORMAT, *CONVOLUTION, *CALLING, *UNCHECKED, *FILES)

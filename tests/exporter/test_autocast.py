@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -118,15 +119,24 @@ def test_a_region_without_autocast_in_a_loop() -> None:
         assert_same(run_session(session_of(program), program, (x,)), [WithoutInLoop()(x)])
 
 
-def test_an_operator_that_autocast_casts_in_part_is_refused() -> None:
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.pinv,
+        lambda x: F.bilinear(x, x, torch.ones(2, 3, 3)),
+        lambda x: F.affine_grid(x[None, :2], [1, 1, 3, 3], align_corners=False),
+        lambda x: torch.tensordot(x, x, 2),
+    ],
+    ids=["pinv", "bilinear", "affine_grid", "tensordot over all axes"],
+)
+def test_an_operator_that_autocast_casts_in_part_is_refused(function: Callable[[Tensor], Tensor]) -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return function(x)
+
     with torch.autocast("cpu", torch.bfloat16), pytest.raises(ExportError, match="autocast acts on a part of this"):
-        export(Inverse(), torch.eye(3))
-    assert export(Inverse(), torch.eye(3))
-
-
-class Inverse(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.linalg.pinv(x)
+        export(Model(), torch.eye(3))
+    assert export(Model(), torch.eye(3))
 
 
 @pytest.mark.parametrize(("layer", "dtype"), [(nn.LSTM, torch.bfloat16), (nn.RNN, torch.float16)])

@@ -71,6 +71,14 @@ def force_without_enable_grad(net: nn.Module, positions: Tensor) -> tuple[Tensor
     return energy, -slope
 
 
+def force_of_a_profiled_range(net: nn.Module, positions: Tensor) -> Tensor:
+    with torch.enable_grad():
+        at = positions.detach().requires_grad_(True)
+        with torch.profiler.record_function("energy"):
+            energy = net(at).sum()
+        return -torch.autograd.grad(energy, at)[0]
+
+
 def meta_learning(net: nn.Module, x: Tensor, y: Tensor, query: Tensor) -> Tensor:
     weights = dict(net.named_parameters())
     slopes = grad(lambda given: F.mse_loss(functional_call(net, given, (x,)), y))(weights)
@@ -158,6 +166,7 @@ ROWS = {
     "force field": Row(force_field, (t(5, 3),), (None,)),
     "force by autograd.grad": Row(force_by_autograd, (t(5, 3),), (N,)),
     "force without enable_grad": Row(force_without_enable_grad, (t(5, 3),), (N,)),
+    "force of a profiled range": Row(force_of_a_profiled_range, (t(5, 3),), (N,)),
     "a step of meta-learning": Row(
         meta_learning, (t(5, 3), t(5, 1), t(2, 3)), ({0: "shots"}, {0: "shots"}, {0: "queries"})
     ),

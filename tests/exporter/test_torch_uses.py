@@ -239,7 +239,7 @@ def test_a_planted_use_is_found(form: str) -> None:
     [
         ("exporter/lowering/lower/walk.py", "def f(x):\n    return x._version"),
         ("exporter/lowering/lower/walk.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
-        ("exporter/capture/fake.py", "from torch._decomp import decomposition_table"),
+        ("exporter/capture/fake.py", "from torch._decomp import core_aten_decompositions"),
         ("fx_passes/trace.py", "from torch._refs import tensor"),
     ],
 )

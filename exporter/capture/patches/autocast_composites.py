@@ -30,6 +30,7 @@ HALVES = (torch.bfloat16, torch.float16)
 CAST_WITHIN: Mapping[str, Collection[torch.dtype]] = {
     "lstm": (torch.bfloat16,),
     **dict.fromkeys(("rnn_tanh", "rnn_relu", "linalg_pinv", "linalg_lstsq"), HALVES),
+    **dict.fromkeys(("bilinear", "affine_grid_generator"), HALVES),
 }
 """Operators that the graph has whole and to whose parts autocast gives another dtype, with those for which it does."""
 
@@ -64,7 +65,9 @@ def composites_opened() -> Iterator[None]:
 
 
 def _is_cast_within(op: Any, args: Any) -> bool:
-    dtypes = CAST_WITHIN.get(op.overloadpacket.__name__, ())
+    dtypes: Collection[torch.dtype] = CAST_WITHIN.get(op.overloadpacket.__name__, ())
+    if op is torch.ops.aten.tensordot.default and len(args[2]) == args[0].dim() == args[1].dim():
+        dtypes = HALVES  # over all axes it is a sum of products, which autocast leaves in their dtype
     if not dtypes or args[0].dtype is not torch.float32:
         return False
     device = args[0].device.type

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
+from torch.utils.weak import TensorWeakRef
 
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.knowledge import Versions, known, note
@@ -55,7 +56,7 @@ class MasksRecognized(Part):
     functions = MAKING | SELECTING | MASKED
 
     def __init__(self) -> None:
-        self.made: dict[Any, tuple[Tensor, Versions, Any]] = {}
+        self.made: dict[Any, tuple[Tensor, Versions, list[TensorWeakRef]]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -78,11 +79,19 @@ class MasksRecognized(Part):
         if key is None or type(mask) is not FakeTensor or mask.dtype is not torch.bool:
             return mask
         before = self.made.get(key)
-        if before is not None and before[1].are_current:
+        if before is not None and before[1].are_current and all(each() is not None for each in before[2]):
             note(mask, FIRST, before[0], before[0])
         elif (versions := Versions.of(mask)) is not None:
-            self.made[key] = (mask, versions, given)  # which stay, so that none of another tensor has their identity
+            # What is given is not kept: whether the model still has a tensor decides elsewhere what may be written to.
+            tensors = [TensorWeakRef(_first_of(each)) for each in given if isinstance(each, Tensor)]
+            self.made[key] = (mask, versions, tensors)
         return mask
+
+
+def _first_of(tensor: Tensor) -> Tensor:
+    """Return the mask that was computed first in the way of this one; what is none is its own first."""
+    first: Tensor | None = known(tensor, FIRST)
+    return tensor if first is None else first
 
 
 def _key(func: Any, given: list[Any], spec: Any) -> Any:
@@ -90,8 +99,7 @@ def _key(func: Any, given: list[Any], spec: Any) -> Any:
     parts: list[Any] = []
     for each in given:
         if type(each) is FakeTensor and not each.is_inference():
-            first = known(each, FIRST)
-            each = each if first is None else first
+            each = _first_of(each)
             parts.append((id(each), each._version))
         elif isinstance(each, CONSTANTS):
             parts.append((type(each), each))

@@ -9,12 +9,16 @@ from functools import reduce
 from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import SymFloat, SymInt, Tensor
+from torch import SymInt, Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import TensorWeakRef
 
 from fxport.exporter.capture.control_flow.absent_gradients import selected
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.knowledge import Versions, version
+from fxport.exporter.capture.patches.mixed_kinds import OWN
+from fxport.exporter.capture.patches.tensors_or_numbers import CURE, REASON, marked_as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,13 @@ def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tenso
         is_better: Compares a later value with the best one before it.
 
     Returns:
-        A tensor of the shape of all tensors; None where the dtype or the shape of the result hangs on the data.
+        A tensor of the shape of all tensors; None where the shape of the result hangs on the data.
     """
     tensors = _of_one_form(values)
-    return None if tensors is None else reduce(lambda one, other: _either(is_better(other, one), one, other), tensors)
+    if tensors is None:
+        return None
+    result = reduce(lambda one, other: _either(is_better(other, one), one, other), tensors)
+    return marked_as_number(result, (each for each in values if not isinstance(each, Tensor)))
 
 
 def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -97,16 +104,31 @@ def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 
 def _of_one_form(values: Sequence[Any]) -> list[Tensor] | None:
-    """Return values as tensors of one dtype and shape; a number becomes one of shape [] where that keeps its value."""
+    """Return values as tensors of one dtype and shape; a number becomes one of shape []. None if their forms differ.
+
+    Raises:
+        RefusedError: The dtype has no such number, so that the result is either a tensor or another number.
+    """
     like = next(each for each in values if isinstance(each, Tensor))
     found: list[Tensor] = []
     given: Sequence[Any] = values  # the stubs know no symbolic numbers
     for each in given:
-        fits = isinstance(each, (int, SymInt)) or (isinstance(each, (float, SymFloat)) and like.is_floating_point())
         if isinstance(each, Tensor) and each.dtype == like.dtype and each.shape == like.shape:
             found.append(each)
-        elif not isinstance(each, (Tensor, bool)) and fits and not like.dim() and like.dtype is not torch.bool:
-            found.append(torch.scalar_tensor(each, dtype=like.dtype, device=like.device))  # type: ignore[arg-type]  # symbolic numbers too
-        else:
+        elif isinstance(each, (Tensor, bool)) or like.dim() or like.dtype is torch.bool:
             return None
+        elif not _is_kept(each, like.dtype):
+            raise RefusedError(REASON.format(kind=OWN.get(type(each), type(each)).__name__), cure=CURE)
+        else:
+            found.append(torch.scalar_tensor(each, dtype=like.dtype, device=like.device))
     return found
+
+
+def _is_kept(number: Any, dtype: torch.dtype) -> bool:
+    """Return whether a tensor of a dtype can stand for a number: halves have fewer digits than what is computed."""
+    if not dtype.is_floating_point:
+        return isinstance(number, (int, SymInt))
+    if dtype.itemsize >= torch.float32.itemsize:
+        return True
+    with _disable_current_modes(), torch._C.DisableTorchFunction():  # no trace shall see it
+        return isinstance(number, (int, float)) and torch.tensor(number, dtype=dtype).item() == number

@@ -81,7 +81,7 @@ class KindsHeeded(Part):
         if any(type(value) is SymBool for value in values) and (change := _change(func, values)) is not None:
             args, kwargs = tuple(map(change, args)), {name: change(value) for name, value in kwargs.items()}
         unknown = [value for value in values if hasattr(value, KINDS)]
-        if unknown and kwargs.get("dtype") is None and not _writes(func) and not _is_of_numbers(func):
+        if unknown and kwargs.get("dtype") is None and not is_write(func) and not _is_of_numbers(func):
             tensors = [value for value in values if isinstance(value, Tensor)]
             for each in unknown:
                 _require_one_dtype(each, tensors)
@@ -147,7 +147,7 @@ def _is_of_numbers(func: Any) -> bool:
     return getattr(func, "__name__", "").lstrip("_").startswith("sym_")
 
 
-def _writes(func: Any) -> bool:
+def is_write(func: Any) -> bool:
     """Return True if a call gives its values the dtype of the tensor that it writes to."""
     name = getattr(func, "__name__", "")
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))

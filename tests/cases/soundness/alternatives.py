@@ -94,6 +94,49 @@ class OneOfTwoLargest(nn.Module):
         return x * 2 if largest is a else x  # asks which
 
 
+class LargestIsInt(nn.Module):
+    """The largest is a tensor or a number, which decides whether ints stay ints."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = max(x.sum(), 0) * 2 + 1
+        return torch.arange(3) * scale  # ints
+
+
+class LargestOfFloats(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        ints = x.sum().to(torch.int64)
+        return (
+            x / max(x.sum(), 1),
+            torch.arange(3) * max(x.sum(), 0.5),
+            torch.arange(3) * max(ints, 2),
+            x * min(ints, 3),
+        )
+
+
+class LargestOfIntAndFloat(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.arange(3) * max(x.sum().to(torch.int64), 2.5)  # int or float
+
+
+class LargestOfHalves(nn.Module):
+    """No half is 1e-8."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.half()
+        return y / max(y.sum(), 1e-8)  # a half or a float
+
+
+class LeastOfWays(nn.Module):
+    """Time warping: what `min` gives is used up before the next write."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        cost = torch.zeros(4, 4)
+        for i in range(3):
+            for j in range(3):
+                cost[i + 1, j + 1] = (x[i] - x[j] * 2).abs() + min(cost[i, j + 1], cost[i + 1, j], cost[i, j])
+        return cost
+
+
 class LargestByNumber(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         a, b = x.sum(), x.abs().max()
@@ -187,6 +230,11 @@ CASES = of(
     Row("an attribute that is set", AttributeSet, FLAT, None, "# sets it on one"),
     Row("an attribute that a branch sets", AttributeSetInABranch, FLAT, None, "# sets it in a branch"),
     Row("the largest of two", OneOfTwoLargest, FLAT, None, "# asks which"),
+    Row("the larger one times ints", LargestIsInt, FLAT, None, "# ints"),
+    Row("the larger one times floats", LargestOfFloats, FLAT),
+    Row("the larger one of an int and a float", LargestOfIntAndFloat, FLAT, None, "# int or float"),
+    Row("the larger one of halves", LargestOfHalves, FLAT, None, "# a half or a float"),
+    Row("the least of ways", LeastOfWays, FLAT),
     Row("the largest by its number", LargestByNumber, FLAT, None, "# asks which"),
     Row("the number of the object", NumberOfTheObject, FLAT),
     Row("a tensor that is always new", AlwaysNew, FLAT),
