@@ -146,6 +146,30 @@ def test_what_is_read_of_memory_is_right_or_left_out(name: str, tmp_path: Path) 
         torch.testing.assert_close(got, module.Model()(x))
 
 
+BELOW_AUTOGRAD = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        slope = torch.func.grad(lambda each: (each * each).sum())(y)
+        flat = y.t().reshape(-1)
+        return slope, flat if flat._is_view() else flat * 2
+"""
+
+
+def test_what_is_read_of_memory_below_autograd_is_left_out(tmp_path: Path) -> None:
+    log = Log()
+    export(
+        module_with(BELOW_AUTOGRAD, tmp_path, "below").Model(),
+        (torch.randn(4, 3),),
+        dynamic_shapes=({0: "n"},),
+        log=log,
+    )
+    assert [each.message.endswith("at least 2.") for each in log.findings if each.rule.id == "FXP2002"] == [True]
+
+
 GIVEN_BACK = """\
 import random
 import threading

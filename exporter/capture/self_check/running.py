@@ -112,6 +112,7 @@ def _scan(body: _Called, init: Sequence[Any], xs: Sequence[Tensor], additional_i
 IN_PLACE_OF: Mapping[Any, Callable[..., Any]] = {
     SCAN: _scan,
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
 }
 """Functions that run in the place of others.
 
