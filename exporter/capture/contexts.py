@@ -30,7 +30,7 @@ from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.equal_masks import MasksRecognized
 from fxport.exporter.capture.patches.foreach import ForeachAsLoops
-from fxport.exporter.capture.patches.indexed_writes import truths_as_axes
+from fxport.exporter.capture.patches.indexed_writes import keys_as_eager_has_them
 from fxport.exporter.capture.patches.kinds import python_kinds
 from fxport.exporter.capture.patches.known_constants import ConstantsKnown
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
@@ -93,7 +93,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield arithmetic_remembered()
     yield views_remembered()
     yield slices_sized()
-    yield truths_as_axes()
+    yield keys_as_eager_has_them()
     yield switches_by_sizes()
     yield pools_sized()
     yield merged_sizes_bounded()

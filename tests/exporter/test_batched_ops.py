@@ -242,3 +242,27 @@ def test_size_stays_dynamic(model: nn.Module, inputs: Function) -> None:
         2,
         1,
     )  # by PyTorch's rules again
+
+
+TABLE = torch.arange(24.0).reshape(4, 3, 2)
+
+
+class Lookups(nn.Module):
+    """Indexes of each row, also negative ones and beside slices, axes, an ellipsis and plain numbers."""
+
+    def forward(self, x: Tensor) -> Any:
+        def looked_up(row: Tensor) -> tuple[Tensor, ...]:
+            i, j = row.argmax(), row.argmin()
+            return (
+                *(row[i], row[i - 3], TABLE[i], TABLE[i, j], TABLE[1, i], TABLE[1:, i], TABLE[..., j // 2]),
+                *(TABLE[..., i, :], TABLE[i, ..., j // 2], TABLE[None, :, i, None]),
+            )
+
+        return vmap(looked_up)(x), vmap(lambda k: x[k] * k)(torch.arange(x.shape[0]))
+
+
+def test_rows_as_indexes() -> None:
+    cases = [(t(n, 3, seed=n, dtype=torch.float32),) for n in (4, 1, 7)]
+    for case, found in zip(cases, run_exported(Lookups(), cases, dynamic_shapes=({0: "n"},)), strict=True):
+        first, second = Lookups()(*case)
+        assert all(torch.equal(*pair) for pair in zip(found, [*first, second], strict=True))

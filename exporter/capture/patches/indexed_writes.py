@@ -18,6 +18,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.exporter.capture.faults import RefusedError
 
+functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # the stubs lack it
+
 NUMBERS = (bool, int, float, complex, SymInt, SymFloat)
 MASKS = (torch.bool, torch.uint8)
 INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
@@ -134,17 +136,33 @@ def read_at(x: Tensor, key: Any) -> Any:
 
 
 @contextmanager
-def truths_as_axes() -> Iterator[None]:
-    """Read `x[n, True]` with an axis for `True` while PyTorch traces, which else takes it for a number beside sizes."""
+def keys_as_eager_has_them() -> Iterator[None]:
+    """Read `x[n, True]` and, within a vmap, `x[i]` as eager PyTorch does, whose trace asks otherwise.
+
+    It takes `True` for a number beside sizes, and asks for the one number of `i` where each row has its own.
+    """
     found = _NonStrictTorchFunctionHandler._override
 
     def overridden(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
         if func is Tensor.__getitem__ and (plain := _truth_as_axis(args[1])) is not None:
             args = (args[0], plain)
+        if func is Tensor.__getitem__ and _is_of_rows(args[1]):
+            return _read_of_rows, args, kwargs
         return found(self, func, args, kwargs)
 
     with mock.patch.object(_NonStrictTorchFunctionHandler, "_override", overridden):
         yield
+
+
+def _is_of_rows(key: Any) -> bool:
+    """Return whether a key has a number that each row of a vmap may have its own of."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return functorch.peek_interpreter_stack() is not None and any(map(_is_place, parts))
+
+
+def _read_of_rows(x: Tensor, key: Any) -> Tensor:
+    result = read_at(x, key)
+    return x[key] if result is NotImplemented else result
 
 
 def _truth_as_axis(key: Any) -> Any:
