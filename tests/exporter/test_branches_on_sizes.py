@@ -95,7 +95,7 @@ class Requires(nn.Module):
 
 
 class RaisesByData(nn.Module):
-    """Which is no limit of sizes alone: a graph raises nothing, and is for inputs that the model accepts."""
+    """Capture a limit of a size and of data again: a graph raises nothing, and is for inputs that the model accepts."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[0] > 6 and x.sum() > 1e6:

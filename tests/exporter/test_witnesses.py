@@ -19,8 +19,10 @@ MODELS = [row.values for row in rows()]
 QUICK = "modules-gru"
 """The row that the usual run has."""
 
-AGREEING = {"reference": 1.0, "openvino": 0.86, "web": 0.9}
-"""The least part of the suite that each runtime has to run as PyTorch does."""
+AGREEING = 0.9
+"""The least part of the suite that a runtime has to run as PyTorch does."""
+
+FEWER = pytest.mark.xfail(reason="its DFT and five models more: 7 of 52 rows", strict=True)
 
 
 @pytest.mark.parametrize("runtime", runtimes("reference", "openvino", "web"))
@@ -47,9 +49,9 @@ def test_a_witness_agrees(name: str, case: ModelCase, runtime: str, tmp_path: Pa
     assert found.passed == ((name, runtime) not in DIFFERENT), "\n".join(said)
 
 
-@pytest.mark.parametrize("runtime", list(AGREEING))
+@pytest.mark.parametrize("runtime", ["reference", pytest.param("openvino", marks=FEWER), "web"])
 def test_most_of_the_suite_is_not_in_the_table(runtime: str) -> None:
     names = {name for name, _ in MODELS}
     known = [name for name, witness in DIFFERENT if witness == runtime]
     assert names.issuperset(known)
-    assert len(known) <= (1 - AGREEING[runtime]) * len(names)
+    assert len(known) <= (1 - AGREEING) * len(names)

@@ -18,7 +18,7 @@ from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.knowledge import Versions, version
 from fxport.exporter.capture.patches.mixed_kinds import OWN
-from fxport.exporter.capture.patches.tensors_or_numbers import CURE, REASON, marked_as_number
+from fxport.exporter.capture.patches.tensors_or_numbers import CURE, NOT_HELD, marked_as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,10 @@ def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tenso
     if tensors is None:
         return None
     result = reduce(lambda one, other: _either(is_better(other, one), one, other), tensors)
-    return marked_as_number(result, (each for each in values if not isinstance(each, Tensor)))
+    numbers = [each for each in values if not isinstance(each, Tensor)]
+    if numbers:  # what asks for the type or an attribute is told apart from a tensor
+        note_alternatives([result], [[each] for each in numbers], frozenset())
+    return marked_as_number(result, numbers)
 
 
 def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -118,7 +121,7 @@ def _of_one_form(values: Sequence[Any]) -> list[Tensor] | None:
         elif isinstance(each, (Tensor, bool)) or like.dim() or like.dtype is torch.bool:
             return None
         elif not _is_kept(each, like.dtype):
-            raise RefusedError(REASON.format(kind=OWN.get(type(each), type(each)).__name__), cure=CURE)
+            raise RefusedError(NOT_HELD.format(kind=OWN.get(type(each), type(each)).__name__), cure=CURE)
         else:
             found.append(torch.scalar_tensor(each, dtype=like.dtype, device=like.device))
     return found

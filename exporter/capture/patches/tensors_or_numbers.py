@@ -25,6 +25,7 @@ OR_NUMBER = "_fxport_or_number"
 """The attribute of a tensor of shape [] that may be a number in Python: the kinds of number."""
 
 REASON = "its dtype depends on whether a value is a tensor or a number of type {kind}, as data has it"
+NOT_HELD = "it gives a tensor or a number of type {kind} that the dtype of the tensor does not hold, as data has it"
 CURE = "Give `min` and `max` tensors of one dtype, as in `max(x[0], x.new_tensor(0))`, or call `torch.clamp`."
 
 MADE = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.full})

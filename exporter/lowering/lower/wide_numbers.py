@@ -29,16 +29,28 @@ def require_within(value: Any) -> None:
         raise Unsupported(BEYOND.format(number=value))
 
 
+def _is_given(expr: sympy.Basic) -> bool:
+    """Return whether an expression is a size or a whole number of the data, or the least or largest one of some."""
+    if type(expr).__name__ in ("Min", "Max"):
+        return all(_is_given(each) or isinstance(each, sympy.Number) for each in expr.args)
+    return isinstance(expr, sympy.Symbol) and bool(expr.is_integer)
+
+
 def decided(relation: sympy.Basic) -> bool | None:
-    """Return what holds of all INT64, for a relation of one with a number that none reaches; else None."""
+    """Return what holds of all INT64, for a relation of one with a number that none reaches; else None.
+
+    What is computed may itself be beyond 64 bits in Python: `k**3 < 2**63` is asked of the number that the graph lacks.
+    """
     numbers = [each for each in relation.args if is_beyond(each)]
-    if len(numbers) != 1 or not all(each.is_integer for each in relation.args if each is not numbers[0]):
+    if len(numbers) != 1 or not all(map(_is_given, (each for each in relation.args if each is not numbers[0]))):
         return None
-    return bool(relation.func(*(each if each is numbers[0] else sympy.Integer(0) for each in relation.args)))
+    return bool(relation.xreplace(dict.fromkeys(relation.free_symbols, sympy.Integer(0))))
 
 
 def reached(extreme: sympy.Basic) -> list[sympy.Basic]:
-    """Return the arguments of a Min or Max of whole numbers without constants that are never the result."""
+    """Return the arguments of a Min or Max of given whole numbers without constants that are never the result."""
+    if not _is_given(extreme):
+        return [*extreme.args]
     is_most = extreme.func.__name__ == "Max"
     numbers: list[Any] = [each for each in extreme.args if is_beyond(each)]
     idle = [each for each in numbers if (each < 0) == is_most]

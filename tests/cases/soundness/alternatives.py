@@ -102,6 +102,12 @@ class LargestIsInt(nn.Module):
         return torch.arange(3) * scale  # ints
 
 
+class LargestIsTensor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        largest = max(x.sum(), 0)
+        return x * 2 if isinstance(largest, Tensor) else x  # a tensor or a number
+
+
 class LargestOfFloats(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         ints = x.sum().to(torch.int64)
@@ -231,6 +237,7 @@ CASES = of(
     Row("an attribute that a branch sets", AttributeSetInABranch, FLAT, None, "# sets it in a branch"),
     Row("the largest of two", OneOfTwoLargest, FLAT, None, "# asks which"),
     Row("the larger one times ints", LargestIsInt, FLAT, None, "# ints"),
+    Row("the kind of the larger one", LargestIsTensor, FLAT, None, "# a tensor or a number"),
     Row("the larger one times floats", LargestOfFloats, FLAT),
     Row("the larger one of an int and a float", LargestOfIntAndFloat, FLAT, None, "# int or float"),
     Row("the larger one of halves", LargestOfHalves, FLAT, None, "# a half or a float"),

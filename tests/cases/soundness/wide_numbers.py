@@ -52,6 +52,13 @@ class Remainder(nn.Module):
         return torch.tensor(k % 2**64)  # of 2**64
 
 
+class CubeBelow(nn.Module):
+    """The cube of a number of the data is beyond 64 bits itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * min(int(x[0]) ** 3, 2**63)  # a cube
+
+
 INTS: Inputs = tuple((torch.tensor(each),) for each in ([3, -2, 5], [-7, 2, 3], [2**40, 5, -(2**62)], [2**62, 1, 2]))
 
 CASES = of(
@@ -60,5 +67,6 @@ CASES = of(
     Row("the least of data", Least, INTS),
     Row("compared with sizes", OfSizes, SIZES, ROWS),
     Row("a mask", Masked, INTS, None, "# 64 bits"),
+    Row("a cube", CubeBelow, INTS, None, "# a cube"),
     Row("a remainder", Remainder, INTS, None, "# of 2**64"),
 )
