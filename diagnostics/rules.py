@@ -166,7 +166,7 @@ BRANCH_UNCHECKED = Rule(
     "FXP1034", "BranchUnchecked", WARNING, "A rewritten statement was not compared with PyTorch. {branch} never ran."
 )
 CAPTURE_UNCHECKED = Rule(
-    "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: {reason}."
+    "FXP1035", "CaptureUnchecked", WARNING, "The captured model was not compared with PyTorch. Reason: {reason}."
 )
 UNSEEDED_RANDOM = Rule(
     "FXP1036", "UnseededRandom", ERROR, "'{op}' draws random numbers that do not follow the seed of the training step."

@@ -29,6 +29,7 @@ from fxport.exporter.capture.patches.corrected_ops import corrected_ops
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.equal_masks import MasksRecognized
+from fxport.exporter.capture.patches.extremes import unwritten_watched
 from fxport.exporter.capture.patches.foreach import ForeachAsLoops
 from fxport.exporter.capture.patches.indexed_writes import keys_as_eager_has_them
 from fxport.exporter.capture.patches.kinds import python_kinds
@@ -77,6 +78,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen
     yield marks_noted(request.model, marks)
     yield frozen(request.model)
+    yield unwritten_watched(request.model)
     yield bookkeeping_unseen()
     yield plain_trees_mapped()
     yield layers_unasking(request.model)

@@ -55,7 +55,7 @@ from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.memory_given import require_own_memory
 from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effect
 from fxport.exporter.capture.patches.quiet import quiet_pytorch
-from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.places import Around, place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.results import (
@@ -213,10 +213,11 @@ def _capture_once(
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers(captured, told)
     given_up = [(place_of_exception(each), reason_of(each, model)) for each in observed.given_up]
-    compared = compared_at_sizes(captured, request, observed, given_up)
+    compared = compared_at_sizes(captured, request, observed, given_up, told)
     report_layouts(request, observed, captured, told)
     rewritten = (each.place for each in observed.rewritten)
-    changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
+    below = [place_of_module(model)] if observed.below_autograd and not isinstance(model, Around) else []
+    changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts, *below]
     return CaptureResult(captured, request, compared, told, changed)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.input_types import type_advice
+from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import is_same, restore_state
 from fxport.exporter.capture.places import of_user, place_of_module
 from fxport.exporter.capture.snapshot import Snapshot
@@ -44,22 +46,58 @@ MOST_BYTES = 2**28
 """Of all parameters together, which are copied before a call that may write to any of them."""
 
 
+UNRECORDED = ("does not require grad", "doesn't require gradient")
+"""In what PyTorch says where a gradient, or a hook for it, is asked for and nothing was recorded."""
+
+TAKING_GRADIENTS = frozenset({"grad", "backward"})
+"""Names of functions and methods that take gradients."""
+
+_speaking: MutableMapping[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
+"""Models, with True for those whose code names them."""
+
+
 class FailsOnRanks(Exception):
     """A sharded model raised in eager PyTorch, where all ranks run it; the cause is what it raised on rank 0."""
 
 
 def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-    """Return the results of the module for copies of the inputs, and the copies, to which it may have written."""
-    try:
-        with torch.no_grad(), bounds_checked(module, call):
-            args, kwargs = own = copied(call)
-            return call_padded(module, args, kwargs), own
-    except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
-        if "does not require grad" not in str(error):
-            raise
-    with torch.enable_grad(), bounds_checked(module, call):
+    """Return the results of the module for copies of the inputs, and the copies, to which it may have written.
+
+    Gradients are recorded for a forward that asks for some without turning them on.
+    """
+    with torch.enable_grad() if _needs_gradients(module, call) else torch.no_grad(), bounds_checked(module, call):
         args, kwargs = own = copied(call)
         return call_padded(module, args, kwargs), own
+
+
+def _needs_gradients(module: torch.nn.Module, call: tuple[Any, Any]) -> bool:
+    """Return whether a call asks for gradients that nothing has recorded, as it turns out where it is tried without.
+
+    Only a model whose code speaks of gradients is tried: once more, and what that has changed is put back.
+    """
+    if not _speaks_of_gradients(module):
+        return False
+    try:
+        with restored(module, may_write_to(module)), restore_process(), torch.no_grad(), bounds_checked(module, call):
+            args, kwargs = copied(call)
+            call_padded(module, args, kwargs)
+    except Exception as error:  # noqa: BLE001  # what else it raises, the call itself raises
+        return any(words in str(error) for words in UNRECORDED)
+    return False
+
+
+def _speaks_of_gradients(module: torch.nn.Module) -> bool:
+    if module not in _speaking:
+        found = Snapshot.of({"": module}).functions()
+        own = (each.__code__ for each in found if kind_of(each.__code__.co_filename) != HIDDEN)
+        _speaking[module] = any(map(_names_gradients, own))
+    return _speaking[module]
+
+
+def _names_gradients(code: CodeType) -> bool:
+    """Return whether a function, or one within it, names what takes gradients."""
+    within = (each for each in code.co_consts if isinstance(each, CodeType))
+    return bool(TAKING_GRADIENTS & {*code.co_names}) or any(map(_names_gradients, within))
 
 
 class TookTooLongError(Exception):

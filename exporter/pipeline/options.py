@@ -35,8 +35,9 @@ class Options:
     `custom_ops`: an operator of a library for which there is no lowering becomes a node of its own domain.
     `reuse`: blocks that the model repeats, such as its layers, are captured once where they are proven to be alike.
     `rewrite`: statements that depend on data or on dynamic sizes become operators; without it, PyTorch's own rules
-    hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements, all, or
-    none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
+    hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements or
+    gradients, all, or none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is
+    expected to answer.
     `optimize`: run the passes that make the ONNX model smaller and faster. `keep_exported_program`: the result has the
     program as torch.export gives it (`OnnxProgram.exported_program`), which is a copy of the graph more. `kernels`: the
     providers ("cpu", "cuda") of whose kernels a node may use one; one for whose types none has a kernel is cast.

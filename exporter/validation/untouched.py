@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 import torch
 
+from fxport.exporter.capture.patches.process import gpus_in_use
+
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
@@ -27,8 +29,7 @@ def undisturbed() -> Iterator[None]:
 
 def same_draws() -> AbstractContextManager[None]:
     """Put PyTorch's generators back at the end; those of devices only where somebody has begun to use them."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    return torch.random.fork_rng(devices=list(devices))
+    return torch.random.fork_rng(devices=gpus_in_use())
 
 
 @contextmanager

@@ -111,6 +111,26 @@ def assigned_in_turns(self: Any, x: Tensor) -> Tensor:
     return x + self.a + old
 
 
+def beside_a_gradient(self: Any, x: Tensor) -> Tensor:
+    with torch.enable_grad():
+        y = x.detach().requires_grad_()
+        gradient = torch.autograd.grad((y * self.a.exp()).sum(), y)[0]
+    self.a = self.a + gradient[0] / 9
+    self.inner.a = self.b
+    self.b, self.c = self.c, gradient.mean(0)
+    return x * gradient - self.a
+
+
+def beside_a_function_of_gradients(self: Any, x: Tensor) -> Tensor:
+    self.a = self.a + 1
+    return torch.func.grad(lambda y: (y.sin() * self.a).sum())(x)
+
+
+def beside_a_map(self: Any, x: Tensor) -> Tensor:
+    self.a = torch.func.vmap(lambda row: row * 2)(x).sum(0)
+    return x + self.a
+
+
 RIGHT: tuple[Callable[..., Any], ...] = (
     shifted,
     swapped,
@@ -125,6 +145,9 @@ RIGHT: tuple[Callable[..., Any], ...] = (
     beside_none,
     made_if_none,
     assigned_in_turns,
+    beside_a_gradient,
+    beside_a_function_of_gradients,
+    beside_a_map,
 )
 
 

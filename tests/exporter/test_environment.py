@@ -83,3 +83,16 @@ class Script(nn.Module):
 
 def test_what_a_script_reads_is_its_own() -> None:
     assert reads_of(Script()) == []
+
+
+class Asking(nn.Module):
+    """Ask what a trace alone can answer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x.shape[0], torch.SymInt):
+            return x * 2
+        return x * 3 if torch.fx._symbolic_trace.is_fx_tracing() or hasattr(x, "fake_mode") else x
+
+
+def test_what_only_a_trace_has_is_told() -> None:
+    assert sorted(reads_of(Asking())) == ["SymInt", "fake_mode", "torch.fx._symbolic_trace.is_fx_tracing"]

@@ -241,3 +241,17 @@ def test_sizes_that_no_call_has_are_not_tried(rows: int, dim: Any, tmp_path: Pat
     program = export(module.Model(), (torch.ones(rows, 20),), dynamic_shapes=({0: dim},))
     (got,) = run_session(session_of(program), program, (torch.ones(rows, 20),))
     assert torch.equal(got, 3 * torch.ones(rows, 20))
+
+
+UNLIKE = "if hasattr(x, 'fake_mode'): k = 2.0"
+
+
+def test_what_cannot_be_compared_at_other_sizes_is_told(tmp_path: Path) -> None:
+    """The program does not give the model's results for the example, so that other sizes say nothing of its memory."""
+    module = module_with(HEAD.format(line=UNLIKE, handler="if x.t().is_contiguous(): k = 3.0"), tmp_path, "unlike")
+    log = Log()
+    export(module.Model(), (torch.ones(2, 20),), dynamic_shapes=({1: "n"},), log=log)
+    (told,) = [each for each in log.findings if each.rule.id == "FXP1035"]
+    assert "reads how tensors lie in memory" in told.message
+    assert told.place is not None
+    assert told.place.snippet == "if x.t().is_contiguous(): k = 3.0"

@@ -21,7 +21,7 @@ def is_tracked(number: Any) -> bool:
 
 
 def track(items: Mapping[sympy.Basic, Any]) -> None:
-    """Let the trace of a body know the numbers that came into it in tensors: Python computes with those of outside."""
+    """Let the trace of a body know the numbers that came into it by their expressions: Python has those of outside."""
     traced = get_proxy_mode()
     if traced is None:
         return

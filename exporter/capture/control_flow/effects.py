@@ -9,6 +9,7 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, MappingProxyType
@@ -91,6 +92,8 @@ class Effects:
     """True for lists at whose head a part puts elements, and not at the end."""
     kept: set[Place] = field(default_factory=set)
     """Places that one of the parts changes and another leaves as they are."""
+    is_over: bool = False
+    """True behind the statement, where a gradient may run a part once more."""
 
     @staticmethod
     def of(
@@ -147,13 +150,24 @@ class Effects:
         Raises:
             LoopError: It changes another place than the parts were seen to change.
         """
-        for place, value in values.items():
-            put(place, value)
-        result, changes = self._run(part, *inputs)
+        with self._as_before() if self.is_over else nullcontext():
+            for place, value in values.items():
+                put(place, value)
+            result, changes = self._run(part, *inputs)
         known = {*self.before, *self.undecided}
         if not changes.values.keys() <= known or not changes.grown.keys() <= self.grown.keys():
             raise UnseenChangeError("it changes other things from turn to turn")
         return result, changes
+
+    @contextmanager
+    def _as_before(self) -> Iterator[None]:
+        """During the block, all that the parts can reach is as it was before the statement."""
+        now = self.snapshot.anew()
+        self.snapshot.restore()
+        try:
+            yield
+        finally:
+            now.restore()
 
     def _run(self, part: Callable[..., Any], *inputs: Any) -> tuple[Any, Changes]:
         for holder, each in self.grown.items() if self.is_loop else ():
@@ -282,6 +296,7 @@ class Effects:
         for holder, _ in self.snapshot.held:
             if holder.kind is holders.CELL and id(holder.owner) in self.dead:
                 put((holder, 0), UNSET)
+        self.is_over = True
 
     def _append(self, holder: Holder, item: Any, on: Any) -> None:
         if on is False:

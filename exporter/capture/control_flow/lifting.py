@@ -217,8 +217,7 @@ class _Reads(TorchFunctionMode):
             id(each): each for each in made if isinstance(each, Tensor) and id(each) not in self.outside.tensors
         }
         if not _is_attribute(func):
-            numbers = [each for each in made if isinstance(each, NUMBERS)]
-            self.symbols |= symbols_in(numbers) | (symbols_in(made) - self.known)
+            self.symbols |= symbols_in(made) - self.known
         return result
 
 
@@ -347,7 +346,7 @@ def _run(
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
     items = {expr: each.item() for expr, each in symbols.items() if isinstance(each, Tensor)}
-    track(items)
+    track(symbols | items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), items)
     with ExitStack() as modes:
         modes.enter_context(body_entered())

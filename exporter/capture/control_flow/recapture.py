@@ -30,7 +30,7 @@ from fxport.exporter.capture.control_flow.merged import merged_values_watched
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import slices_unasked
 from fxport.exporter.capture.control_flow.undecided import asked_for, undecided_refused
-from fxport.exporter.capture.failures import HASHED, NotRewritten
+from fxport.exporter.capture.failures import HASHED, NotRewritten, first_line
 from fxport.exporter.capture.faults import RefusedError, causes_of, is_our_fault
 from fxport.exporter.capture.guards.answers import WentOn
 from fxport.exporter.capture.guards.askers import WHILE, Line, begins_with
@@ -43,6 +43,8 @@ _PYTORCH = str(Path(torch.__file__).parent / "_")[:-1]
 
 ATTEMPTS = 12
 """Each attempt finds what comes after that which is already kept; few models need more than three."""
+
+IN_PYTORCH = "what it does fails in the body of a loop or a branch of the graph, where PyTorch says: {}"
 
 Attempt = Callable[[Collection[Line] | None], T]
 """A capture that goes on from what it is refused at other lines than these; with None it ends there."""
@@ -174,7 +176,7 @@ def _reasons(errors: Sequence[Exception], tried: Collection[Line]) -> Reasons:
         lines = [line for line in map(_line, _frames_of(error)) if kind_of(line[0]) != HIDDEN]
         away = f"at line {lines[-1][1]}, {error}" if lines else str(error)
         found |= dict.fromkeys(tried, away) | dict.fromkeys(lines, str(error))
-    return found
+    return found or dict.fromkeys(tried, IN_PYTORCH.format(first_line(errors[-1]))) if errors else {}
 
 
 def _innermost_line(error: BaseException) -> int | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 
 from fxport.diagnostics import Place
-from fxport.diagnostics.source import USER, kind_of, place_of_trace
+from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.guards.instructions import places_of
 
 CALLED = frozenset(
     {"stride", "storage_offset", "_is_view", "data_ptr", "untyped_storage", "is_set_to", "dim_order"}
@@ -33,7 +34,7 @@ def write_by_size(functions: Sequence[FunctionType]) -> Place | None:
     own = [each.__code__ for each in functions if kind_of(each.__code__.co_filename) == USER]
     if not any(COPYING & set(names) for code in own for names in _names(code)):
         return None
-    return next((place for code in own for place in _places(code, _is_write)), None)
+    return next((place for code in own for _, place in places_of(code, _is_write)), None)
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
@@ -47,21 +48,8 @@ def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
 def layout_read_by(function: FunctionType) -> Place | None:
     """Return the first line of a function of the user's, or of one within it, that reads how tensors lie in memory."""
     code = function.__code__
-    return next(_places(code, _is_read), None) if kind_of(code.co_filename) == USER else None
-
-
-def _places(code: CodeType, is_meant: Callable[[dis.Instruction, str], bool]) -> Iterator[Place]:
-    """Yield the lines of the instructions that are meant, each told with the name of the one before."""
-    before = ""
-    for step in dis.get_instructions(code):
-        if is_meant(step, before):
-            line = step.positions.lineno if step.positions is not None else code.co_firstlineno
-            if (place := place_of_trace(f'File "{code.co_filename}", line {line}, in {code.co_name}')) is not None:
-                yield place
-        before = step.opname
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _places(each, is_meant)
+    found = places_of(code, _is_read) if kind_of(code.co_filename) == USER else ()
+    return next((place for _, place in found), None)
 
 
 def _is_read(step: dis.Instruction, before: str) -> bool:

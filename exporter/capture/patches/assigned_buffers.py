@@ -81,9 +81,8 @@ def assignments_written(model: torch.nn.Module, lost: list[str]) -> Iterator[Non
         return RemovableHandle(OrderedDict())
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling() or get_proxy_mode() is None:
+        if torch.compiler.is_dynamo_compiling() or not _is_traced(entries := [*_entries(model)]):
             return forward(*args, **kwargs)
-        entries = [*_entries(model)]
         nodes.clear()
         before = {entry.path: entry.tensor for entry in entries}
         with modes_away():
@@ -94,11 +93,17 @@ def assignments_written(model: torch.nn.Module, lost: list[str]) -> Iterator[Non
             _require_apart(entries, before, versions)
             _require_own(assigned, before)
         result = _written(assigned, before, lost, result)
-        nodes.update({entry.key: _node_of(entry) for entry in assigned if entry.tensor is not before[entry.path]})
+        if get_proxy_mode() is not None:
+            nodes.update({entry.key: _node_of(entry) for entry in assigned if entry.tensor is not before[entry.path]})
         return result
 
     with mock.patch.object(_trace, "register_buffer_assignment_hook", register), forward_by(model, call):
         yield
+
+
+def _is_traced(entries: Iterable[_Entry]) -> bool:
+    """Return whether forward runs in a trace, or in the run before one in which PyTorch looks for what it writes to."""
+    return get_proxy_mode() is not None or any(isinstance(entry.tensor, FunctionalTensor) for entry in entries)
 
 
 def _entries(model: torch.nn.Module) -> Iterator[_Entry]:

@@ -25,16 +25,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
-from types import MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
 import torch._dynamo
 import torch._utils
+import torch.fx._symbolic_trace
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_stack
+from fxport.exporter.capture.guards.instructions import places_of
 from fxport.exporter.capture.patches.users_modules import users_modules
 
 CLOCKS = (
@@ -51,6 +53,7 @@ OTHERS: Mapping[Any, tuple[str, ...]] = {
     torch.compiler: ("is_compiling", "is_exporting"),
     torch._dynamo: ("is_compiling",),
     torch._utils: ("is_compiling",),
+    torch.fx._symbolic_trace: ("is_fx_tracing", "is_fx_symbolic_tracing"),
     builtins: ("input", "open"),
     os: ("cpu_count", "getpid", "listdir", "scandir", "urandom"),
     os.path: ("exists", "getmtime", "getsize", "isdir", "isfile"),
@@ -63,6 +66,12 @@ OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "transformers.utils.import_utils": ("is_torchdynamo_compiling", "is_torchdynamo_exporting", "is_tracing"),
 }
 """Functions of libraries, by their modules, that tell a model of the user's in which mode PyTorch is called."""
+
+OF_A_TRACE = frozenset(
+    {"SymInt", "SymFloat", "SymBool", "FakeTensor", "FunctionalTensor", "fake_mode", "detect_fake_mode"}
+    | {"get_proxy_mode"}
+)
+"""Names of what a trace alone has: code that speaks of it can tell that it is traced."""
 
 SEEDING = ("manual_seed", "seed", "set_rng_state")
 """Functions of PyTorch that say which random numbers come next."""
@@ -100,6 +109,12 @@ class Reads:
         at = (name, frame.f_code.co_filename, frame.f_lineno)
         places = self.seeded if is_seed else self.places
         places.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
+
+    def note_names(self, functions: Iterable[FunctionType]) -> None:
+        """Note the lines of the user's that speak of what a trace alone has."""
+        for code in (each.__code__ for each in functions if kind_of(each.__code__.co_filename) == USER):
+            for step, place in places_of(code, lambda step, _: step.argval in OF_A_TRACE):
+                self.places.setdefault((step.argval, place.path, place.line), place)
 
 
 @contextmanager

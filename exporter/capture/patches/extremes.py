@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import SymInt, Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import TensorWeakRef
 
+from fxport.diagnostics import Place
 from fxport.exporter.capture.control_flow.absent_gradients import selected
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
+from fxport.exporter.capture.control_flow.lifting import is_rehearsal
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.guards.askers import place_of_asker
 from fxport.exporter.capture.knowledge import Versions, version
 from fxport.exporter.capture.patches.mixed_kinds import OWN
 from fxport.exporter.capture.patches.tensors_or_numbers import CURE, NOT_HELD, marked_as_number
@@ -23,13 +28,18 @@ from fxport.exporter.capture.patches.tensors_or_numbers import CURE, NOT_HELD, m
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """A tensor that is one of two in Python, and a third one in the graph."""
+    """A tensor that is one of two in Python, and a third one in the graph.
+
+    `place` is the line that wrote to one of them and was given the result, as `y[i] = max(y[i], z)` is: the result may
+    not outlive that.
+    """
 
     result: TensorWeakRef
     version: int | None
     others: Versions | None
-    reason: ClassVar[str] = "it writes to a tensor that `min` or `max` has made another name of"
-    cure: ClassVar[str] = "Take a copy of its own before the write, with `.clone()`."
+    place: Place | None = None
+    reason: str = "it writes to a tensor that `min` or `max` has made another name of"
+    cure: str = "Take a copy of its own before the write, with `.clone()`."
 
     @property
     def is_alive(self) -> bool:
@@ -42,19 +52,37 @@ class Either:
         result = self.result()
         return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
 
+    def is_only_read(self, values: Sequence[Any]) -> bool:
+        """Return whether the result is one of the values, and what was written to is one of the two."""
+        result = self.result()
+        return result is not None and version(result) == self.version and any(each is result for each in values)
 
+
+@dataclass(frozen=True, slots=True)
 class Turned(Either):
     """A tensor with the rows of another one in another order, which are the same in Python."""
 
-    reason: ClassVar[str] = "it writes to an element of a list of which the graph has a copy elsewhere"
-    cure: ClassVar[str] = "Take copies of their own before the write: `[each.clone() for each in items]`."
+    reason: str = "it writes to an element of a list of which the graph has a copy elsewhere"
+    cure: str = "Take copies of their own before the write: `[each.clone() for each in items]`."
 
 
 class Watched(Protocol):
-    """A tensor that the model may not write to, with the reason and the cure for a message."""
+    """A tensor that the model may not write to."""
 
-    reason: ClassVar[str]
-    cure: ClassVar[str]
+    @property
+    def reason(self) -> str:
+        """The reason why it may not, in a clause that begins with "it"."""
+        ...
+
+    @property
+    def cure(self) -> str:
+        """Advice in words."""
+        ...
+
+    @property
+    def place(self) -> Place | None:
+        """The line that wrote to it; None for the one that runs."""
+        ...
 
     @property
     def is_alive(self) -> bool:
@@ -69,6 +97,40 @@ class Watched(Protocol):
 
 unwritten: ContextVar[list[Watched] | None] = ContextVar("unwritten", default=None)
 """The tensors of the trace that runs to which nothing may be written, such as the results of `min` and `max`."""
+
+
+@contextmanager
+def unwritten_watched(model: torch.nn.Module) -> Iterator[None]:
+    """Note such tensors meanwhile; refuse those written to that the model has where forward ends."""
+    found: list[Watched] = []
+
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        found.clear()  # of an attempt before, whose error holds its tensors
+        result = forward(*args, **kwargs)
+        require_unwritten(found)
+        return result
+
+    token = unwritten.set(found)
+    try:
+        with forward_by(model, call):
+            yield
+    finally:
+        unwritten.reset(token)
+
+
+def require_unwritten(found: list[Watched], given: Sequence[Any] = ()) -> None:
+    """Raise RefusedError if a tensor was written to that may not be; `given` are the arguments of the call that ends.
+
+    A rehearsal keeps all that is made in it, so that nothing of it is noted; lines are refused where they are traced.
+    """
+    if is_rehearsal():
+        return
+    found[:] = [each for each in found if each.is_alive]
+    for i, each in enumerate(found):
+        if isinstance(each, Either) and each.place is None and each.is_written and each.is_only_read(given):
+            found[i] = replace(each, place=place_of_asker())
+        elif each.is_written:
+            raise RefusedError(each.reason, place=each.place, cure=each.cure)
 
 
 def watch_turned(result: Tensor, other: Tensor) -> None:
@@ -101,7 +163,7 @@ def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
     """Return one tensor or the other, by a test, and note it."""
     result = selected(is_other, other, one)
     note_alternatives([result], [[one], [other]], frozenset())
-    if (found := unwritten.get()) is not None and version(result) is not None:
+    if (found := unwritten.get()) is not None and version(result) is not None and not is_rehearsal():
         found.append(Either(TensorWeakRef(result), version(result), Versions.of(one, other)))
     return result
 

@@ -279,6 +279,7 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
     seed = torch.default_generator.get_state()
     state = Snapshot.of({"": model})
     effects = Effects(state)
+    effects.reads.note_names(state.functions())
     try:
         with restore_process(), restore_state(state):
             try:

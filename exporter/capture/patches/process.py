@@ -10,6 +10,11 @@ from contextlib import contextmanager
 import torch
 
 
+def gpus_in_use() -> list[int]:
+    """Return the GPUs whose random generators are in use."""
+    return [*range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+
+
 @contextmanager
 def restore_process() -> Iterator[None]:
     """Put back the states of the random generators, the default dtype, and whether gradients are recorded."""
@@ -17,7 +22,7 @@ def restore_process() -> Iterator[None]:
     numpy = sys.modules.get("numpy")
     state = numpy.random.get_state() if numpy is not None else None
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=gpus_in_use()):
             yield
     finally:
         random.setstate(drawn)

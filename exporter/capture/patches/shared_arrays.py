@@ -12,12 +12,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fxport.diagnostics import Place
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.environment import replaced_everywhere
 from fxport.exporter.capture.patches.extremes import unwritten
@@ -41,8 +42,9 @@ class Shared:
     array: weakref.ref[Any]
     version: int | None
     references: int
-    reason: ClassVar[str] = WRITTEN
-    cure: ClassVar[str] = COPY
+    place: Place | None = None
+    reason: str = WRITTEN
+    cure: str = COPY
 
     @property
     def is_alive(self) -> bool:

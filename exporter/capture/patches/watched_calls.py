@@ -27,12 +27,11 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.control_flow.lifting import HoldsItems
-from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
 from fxport.exporter.capture.guards.caught import NOT_IN_MEMORY, SIZED, require_uncaught, would_be_caught
 from fxport.exporter.capture.guards.guard import Guard
-from fxport.exporter.capture.patches.extremes import Watched, unwritten
+from fxport.exporter.capture.patches.extremes import require_unwritten, unwritten
 from fxport.exporter.capture.rewritten import note_rewritten
 from fxport.exporter.capture.sizes.strides import contiguity
 from fxport.fx_passes.sizes import size_of, unfolded
@@ -118,9 +117,11 @@ class CallsWatched(Part):
         elif self.catches and _hangs_on_data(func, args, kwargs):
             for kind in ERRORS:
                 require_uncaught(kind)
-        result = func(*args, **(kwargs or {}))
         if found := unwritten.get():
-            _require_unwritten(found)
+            require_unwritten(found)
+        result = func(*args, **(kwargs or {}))
+        if found:
+            require_unwritten(found, pytree.tree_leaves((args, kwargs)))
         return result
 
 
@@ -135,13 +136,6 @@ def _is_sized(value: Any) -> bool:
     """Return whether an argument is of a dynamic size, on which an error may hang."""
     sizes = value.shape if isinstance(value, Tensor) else (value,)
     return any(isinstance(each, SymInt) for each in sizes)
-
-
-def _require_unwritten(found: list[Watched]) -> None:
-    """Raise RefusedError if a tensor was written to that may not be."""
-    found[:] = [each for each in found if each.is_alive]
-    if (written := next((each for each in found if each.is_written), None)) is not None:
-        raise RefusedError(written.reason, cure=written.cure)
 
 
 def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:

@@ -20,7 +20,7 @@ from fxport.exporter.capture.eager import INPUTS_THAT_RUN, TookTooLongError, cal
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.outside import effect_of
-from fxport.exporter.capture.patches.process import restore_process
+from fxport.exporter.capture.patches.process import gpus_in_use, restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.assumed import is_presumption, report_difference
 from fxport.exporter.capture.self_check.differences import Results, difference
@@ -89,7 +89,7 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
         Conditions on sizes that come on top of the program's: those of FXP2002.
     """
     try:
-        with restore_process(), torch.random.fork_rng(devices=_gpus()), runnable(subject.module, subject.call):
+        with restore_process(), runnable(subject.module, subject.call):
             return _Check(subject, log).run()
     except CannotCompareError as error:
         reason, *fixes = error.args
@@ -108,7 +108,6 @@ def check_inputs(subject: Subject, own: Call, log: Log) -> None:
     with (
         suppress(CannotCompareError),
         restore_process(),
-        torch.random.fork_rng(devices=_gpus()),
         runnable(subject.module, subject.call),
     ):
         _Check(subject, log).compare_inputs(own)
@@ -129,15 +128,10 @@ def runnable(module: torch.nn.Module, call: Call) -> Iterator[None]:
         yield
 
 
-def _gpus() -> Sequence[int]:
-    """Return the GPUs whose generators are in use."""
-    return range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-
-
 def _seed(seed: int) -> None:
     """Seed the generators that are in use; `torch.manual_seed` would also seed those that are started later."""
     torch.default_generator.manual_seed(seed)
-    if _gpus():
+    if gpus_in_use():
         torch.cuda.manual_seed_all(seed)
 
 

@@ -186,7 +186,7 @@ def _later(module: Module, call: Call, tensors: Sequence[Held]) -> Iterator[Leav
 
 @contextmanager
 def _given_back(module: Module, names: Collection[str | None]) -> Iterator[None]:
-    with restore_process(), torch.random.fork_rng(), restored(module, names):
+    with restore_process(), restored(module, names):
         yield
 
 

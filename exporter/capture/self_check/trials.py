@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from fxport.diagnostics import Place
+from fxport.diagnostics import Log, Place, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.eager import called, copied, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
@@ -41,6 +41,11 @@ from fxport.fx_passes.program import InputKind, OutputKind, Program
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
 
+NOT_COMPARED = (
+    "it reads how tensors lie in memory, or writes to what may be a copy, and other sizes cannot be tried: it has no "
+    "values, or its captured program, run in PyTorch, does not give its results for the example"
+)
+
 BY_SIZE = "it raises an error, which the model catches, or reads how tensors lie in memory, otherwise at some sizes"
 
 LARGEST = 8192
@@ -59,9 +64,15 @@ POWERS = tuple(sorted({2**n + d for n in range(7, 14) for d in (-1, 0, 1)} - {LA
 
 
 def compared_at_sizes(
-    program: Program, request: CaptureRequest, observed: Observed, given_up: Sequence[tuple[Place | None, str]]
+    program: Program,
+    request: CaptureRequest,
+    observed: Observed,
+    given_up: Sequence[tuple[Place | None, str]],
+    log: Log,
 ) -> Comparison:
     """Compare the sizes of a program with the requests for them, by what was asked and what runs of the model limit.
+
+    Reports FXP1035 where such runs would have to be compared, and cannot be.
 
     Raises:
         RefusedError: As `limits_by_trials` does.
@@ -72,12 +83,12 @@ def compared_at_sizes(
         return Comparison(program, request.sizes, guards, request.fixed, observed.unkept, given_up)
 
     first = compared()
-    limits = [*limits_by_trials(replace(program, conditions=tuple(first.conditions)), request, observed)]
+    limits = [*limits_by_trials(replace(program, conditions=tuple(first.conditions)), request, observed, log)]
     guards.extend(limits)
     return compared() if limits else first
 
 
-def limits_by_trials(program: Program, request: CaptureRequest, observed: Observed) -> Iterator[Guard]:
+def limits_by_trials(program: Program, request: CaptureRequest, observed: Observed, log: Log) -> Iterator[Guard]:
     """Yield the limits of sizes within which the model does what it does at those of the example, as far as tried.
 
     The model runs in PyTorch for that, on the example and at other sizes that the program allows, if one of its
@@ -98,11 +109,15 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
         compared = [*compared, write]
     if is_rewritten and handling:  # what it catches depends on data
         handling, compared = [], [*compared, place_of_module(request.model)]
-    held = (*request.model.parameters(), *request.model.buffers(), *tree_leaves((request.args, dict(request.kwargs))))
-    if not (handling or compared) or any(isinstance(each, Tensor) and has_no_values(each) for each in held):
+    if not (handling or compared):
         return
-    trials = _Trials(program, request, functions, handling, compared)
-    if trials.example is None:
+    held = (*request.model.parameters(), *request.model.buffers(), *tree_leaves((request.args, dict(request.kwargs))))
+    has_values = not any(isinstance(each, Tensor) and has_no_values(each) for each in held)
+    trials = _Trials(program, request, functions, handling, compared) if has_values else None
+    is_compared = trials is not None and trials.example is not None and trials.can_be_compared
+    if compared and program.ranges and not is_compared:
+        log.report(rules.CAPTURE_UNCHECKED, at=compared[0], reason=NOT_COMPARED)
+    if trials is None or trials.example is None:
         return
     for caught in observed.caught if handling else ():
         _require_same(caught, trials.example, NOT_IN_MEMORY)

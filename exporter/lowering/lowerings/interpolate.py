@@ -76,7 +76,9 @@ def step(op: Op, axis: Axis, dtype: ir.DataType) -> Value:
     if axis.is_same or (axis.corners and axis.count == 1):
         return op.const(1.0 if axis.is_same else 0.0, dtype=dtype)
     if axis.corners:
-        return op.Div(op.const(axis.size - 1, dtype=dtype), op.const(axis.count - 1, dtype=dtype))
+        gaps = op.const(axis.count - 1, dtype=dtype)
+        apart = op.Div(op.const(axis.size - 1, dtype=dtype), gaps)
+        return op.Where(op.Greater(gaps, 0.0), apart, 0.0) if is_symbolic(axis.count) else apart
     if axis.factor is None:
         return op.Div(op.const(axis.size, dtype=dtype), op.const(axis.count, dtype=dtype))
     apart = op.const(1.0 / axis.factor, dtype=dtype)

@@ -109,5 +109,7 @@ CASES = (
     OpCase(bilinear_aa.vec, IMAGE, None, False, vary={"scale_factors": FACTORS}, dynamic="n 3 h w", **PLACES),
     OpCase(bicubic_aa.default, IMAGE, vary={"output_size": SIZES, "align_corners": BOTH}, dynamic="n 3 h w", **PLACES),
     OpCase(bicubic_aa.default, IMAGE, [4, 3], False, dtypes=(torch.float32, torch.float64), **PLACES),
+    OpCase(bilinear_aa.vec, f(1, 2, 3, 8), None, True, [0.5, 0.7], dynamic="n 2 h w", **PLACES),  # to one line
+    OpCase(bicubic_aa.vec, f(1, 2, 3, 8), None, True, [0.5, 0.7], dynamic="n 2 h w", **PLACES),
     OpCase(bicubic_aa.vec, IMAGE, None, False, vary={"scale_factors": FACTORS}, dynamic="n 3 h w", **PLACES),
 )

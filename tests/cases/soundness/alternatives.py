@@ -143,6 +143,31 @@ class LeastOfWays(nn.Module):
         return cost
 
 
+class LargestSoFar(nn.Module):
+    """What `max` gives is put in the place of one of its arguments, and is gone then."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        for i in range(3):
+            y[i + 1] = max(y[i], y[i + 1] * 2)
+        return y
+
+
+class LargestAfterAWrite(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        largest = max(y[0], y[1] * 2)
+        y[0] = largest  # writes to what may be the largest
+        return y, largest
+
+
+class LargestIsWritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        max(y[0], y[1]).add_(1)  # writes to the largest
+        return y
+
+
 class LargestByNumber(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         a, b = x.sum(), x.abs().max()
@@ -242,6 +267,9 @@ CASES = of(
     Row("the larger one of an int and a float", LargestOfIntAndFloat, FLAT, None, "# int or float"),
     Row("the larger one of halves", LargestOfHalves, FLAT, None, "# a half or a float"),
     Row("the least of ways", LeastOfWays, FLAT),
+    Row("the largest so far", LargestSoFar, FLAT),
+    Row("the largest after a write", LargestAfterAWrite, FLAT, None, "# writes to what may be the largest"),
+    Row("the largest is written to", LargestIsWritten, FLAT, None, "# writes to the largest"),
     Row("the largest by its number", LargestByNumber, FLAT, None, "# asks which"),
     Row("the number of the object", NumberOfTheObject, FLAT),
     Row("a tensor that is always new", AlwaysNew, FLAT),

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import Inputs, Row, drawn, of
+from tests.cases.soundness.case import ROWS, Inputs, Row, drawn, of
 
 
 class Pairs(nn.Module):
@@ -126,9 +126,44 @@ class ReadByTheOuter(nn.Module):
         return torch.stack(kept)
 
 
+class PairsBelow(nn.Module):
+    """Let turns count to the number of the outer one, which does not begin at 0, and compute with it."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        n, total, table = x.shape[0], x.new_zeros(4), x.new_zeros(x.shape[0], x.shape[0])
+        for i in range(1, n):
+            after = i + 1
+            for j in range(i):
+                total = total + x[i] * x[j] * (i + 2) / after
+                table[i, j] = x[i].sum() - j
+        return total, table
+
+
+class Triples(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n, total = x.shape[0], x.new_zeros(4)
+        for i in range(n):
+            for j in range(i + 1, n):
+                for k in range(j + 1, n):
+                    total = total + x[i] * x[j] * x[k] * (k - i)
+        return total
+
+
+class LongestRise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        first, best = x[:, 0], torch.ones(x.shape[0])
+        for i in range(1, x.shape[0]):
+            for j in range(i):
+                if first[i] > first[j]:
+                    best[i] = max(best[i], best[j] + 1)
+        return best.max()
+
+
 BOTH: Any = ({0: "n"}, {0: "m"})
 
 PAIRED: Inputs = tuple((drawn(n, 3, seed=n), drawn(m, 2, seed=m)) for n, m in ((4, 5), (5, 3), (2, 6), (8, 2), (1, 1)))
+
+COUNTED: Inputs = tuple((drawn(n, 4, seed=n),) for n in (5, 3, 8, 2, 1))
 
 CASES = of(
     "loops within loops",
@@ -142,5 +177,8 @@ CASES = of(
     Row("comprehensions within others", Comprehensions, PAIRED, BOTH),
     Row("a comprehension of two sources", OneOfTwoSources, PAIRED, BOTH),
     Row("behind a write of the same statement", BehindAWrite, (*PAIRED, (drawn(3, 3) * 999, drawn(2, 2))), BOTH),
+    Row("pairs of a number and those below it", PairsBelow, COUNTED, ROWS),
+    Row("triples", Triples, (*COUNTED[:3], (drawn(3, 4),)), ROWS, or_right=True),
+    Row("the longest rise", LongestRise, COUNTED, ROWS),
     Row("the outer loop reads the list", ReadByTheOuter, PAIRED, BOTH, "# reads what the inner one appends"),
 )
