@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxport import export
+from fxport import Options, export
+from fxport.diagnostics import Log
 from fxport.exporter.language_models.generation import generation_step
 from tests.running import assert_same, run_session, session_of
 
@@ -103,6 +104,23 @@ class TwoTexts(torch.nn.Module):
         positions = counted.unsqueeze(0)
         counted[4:] -= 4
         return self.model(input_ids=ids, position_ids=positions).last_hidden_state
+
+
+def test_positions_of_each_text_are_no_question_of_how_many_there_are() -> None:
+    torch.manual_seed(0)
+    model = transformers.GemmaModel(
+        transformers.GemmaConfig(**SMALL, head_dim=8, num_key_value_heads=1, use_cache=False)
+    ).eval()
+    log = Log()
+    program = export(
+        model, (torch.arange(8).reshape(2, 4),), dynamic_shapes=(SIZES,), options=Options(rewrite=False), log=log
+    )
+    assert not log.findings
+    session = session_of(program)
+    for batch in (1, 2, 3):
+        ids = torch.randint(0, 50, (batch, 6))
+        with torch.no_grad():
+            assert_same(run_session(session, program, (ids,)), (model(ids).last_hidden_state,))
 
 
 def test_positions_that_are_written_to_are_not_counted() -> None:

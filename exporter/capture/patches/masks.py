@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -135,6 +136,17 @@ def _bidirectional(
     return original(padding_mask, kv_length, local_attention_size)
 
 
+def _preprocessed(original: Callable[..., Any], *args: Any, **given: Any) -> Any:
+    """Give the positions of one row to each text, as is done with those of several rows: nothing is asked of a size."""
+    bound = inspect.signature(original).bind(*args, **given)
+    texts, positions = bound.arguments.get("inputs_embeds"), bound.arguments.get("position_ids")
+    if isinstance(texts, Tensor) and isinstance(positions, Tensor) and positions.dim() == 2:
+        rows: Any = positions.shape[0]  # the stubs know no symbolic sizes
+        if isinstance(texts.shape[0], SymInt) and isinstance(rows, int) and rows == 1:
+            bound.arguments["position_ids"] = positions.expand(texts.shape[0], -1)
+    return original(*bound.args, **bound.kwargs)
+
+
 def _packed(original: Callable[..., Tensor | None], position_ids: Tensor) -> Tensor | None:
     """Tell several texts in a row by positions that begin anew, unless the model counts the positions."""
     return None if _is_counted(position_ids) else original(position_ids)
@@ -171,6 +183,7 @@ SHAPED = (aten.unsqueeze.default, aten.expand.default, aten.add.Tensor)
 """Ops that keep the steps along the last axis."""
 
 RULES: Mapping[str, Callable[..., Any]] = {
+    "_preprocess_mask_arguments": _preprocessed,
     "_ignore_causal_mask_sdpa": _causal,
     "_ignore_bidirectional_mask_sdpa": _bidirectional,
     "find_packed_sequence_indices": _packed,
