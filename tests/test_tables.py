@@ -23,7 +23,7 @@ from fxport.diagnostics.model import Rule
 from fxport.exporter import cli
 from fxport.exporter.capture import patches
 from fxport.exporter.capture.control_flow.found_places import FINDING
-from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
+from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_transforms, sized_windows
 from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.lowering import lowerings
 from fxport.exporter.lowering.lower.registry import registered
@@ -262,11 +262,8 @@ def test_what_is_complete_is_not_told(gaps: list[str]) -> None:
 
 
 def test_no_call_is_replaced_by_two_tables() -> None:
-    tables = {
-        "held": HELD,
-        "found_places": FINDING,
-        **{each.__name__: each.REWRITES for each in (data_calls, sized_calls, sized_factories, sized_windows)},
-    }
+    modules = (data_calls, sized_calls, sized_factories, sized_transforms, sized_windows)
+    tables = {"held": HELD, "found_places": FINDING, **{each.__name__: each.REWRITES for each in modules}}
     owners: dict[Any, list[str]] = {}
     for name, table in tables.items():
         for call in table:

@@ -1,4 +1,4 @@
-"""Functions that take a size of an input as an argument: so many elements, windows so long, steps so wide."""
+"""Functions that take a size of an input as an argument: so many elements, windows and transforms so long, steps."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ WINDOWS: Rows = {
 }
 """Functions over windows as long as a size says."""
 
+TRANSFORMS: Rows = {
+    "of 6 places": lambda x, n: torch.fft.rfft(x, n=6, dim=0).abs(),
+    "of so many places": lambda x, n: torch.fft.fft(x, n=n, norm="ortho").real,
+    "of so many places on the last axis": lambda x, n: torch.fft.hfft(x[:, :2] + 1j * x[:, 2:], n).sum(),
+    "back to 9 places": lambda x, n: torch.fft.irfft(torch.complex(x, -x), 9, 0),
+    "of two axes": lambda x, n: torch.fft.rfft2(x, s=(6, 5), norm="forward").imag,
+    "of two axes, one of which keeps its size": lambda x, n: torch.fft.irfft2(torch.complex(x, x), s=(5, -1)),
+    "back from two axes, one of which keeps its size": lambda x, n: torch.fft.irfft2(torch.complex(x, x), s=(-1, 9)),
+    "of the last axes": lambda x, n: torch.fft.ifftn(x.T, s=[6]).imag,
+    "a product of spectra": lambda x, n: torch.fft.irfft(torch.fft.rfft(x, 12, 0) * torch.fft.rfft(x, 12, 0), 12, 0),
+}
+"""Fourier transforms of a length that cuts a line at some sizes and pads it at others."""
+
 NAMED: Rows = {
     "mean by axis": lambda x, n: x.mean(axis=1, keepdims=True),  # type: ignore[call-overload]  # the stubs know no names of NumPy
     "mean of a named input": lambda x, n: torch.mean(input=x, dim=0),
@@ -64,8 +77,8 @@ class Calls(nn.Module):
 
 @pytest.mark.parametrize(
     ("rows", "sizes"),
-    [(FACTORIES, (7, 10, 2, 1)), (WINDOWS, (7, 10, 4)), (NAMED, (7, 10, 2, 1))],
-    ids=("made", "windows", "named"),
+    [(FACTORIES, (7, 10, 2, 1)), (WINDOWS, (7, 10, 4)), (TRANSFORMS, (7, 10, 6, 5, 2, 1, 13)), (NAMED, (7, 10, 2, 1))],
+    ids=("made", "windows", "transforms", "named"),
 )
 def test_a_size_as_an_argument_stays_dynamic(rows: Rows, sizes: tuple[int, ...]) -> None:
     model, log = Calls(rows), Log()

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn import functional
 
 
@@ -119,6 +120,32 @@ def _adaptive(input: Tensor, output_size: Any) -> Any:
     return functional.adaptive_avg_pool2d(input.unsqueeze(-2), (1, *sizes)).squeeze(-2)
 
 
+def _patches(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Know of a picture whose size a run tells that there are patches of it: PyTorch asks."""
+    for places in _places(input.shape[-2:], kernel_size, dilation, padding, stride):
+        torch._check(places > 0)
+    return NotImplemented
+
+
+def _picture(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """Know of a picture whose size a run tells that the patches are as many as it has."""
+    places = _places(_by_axis(output_size, 2), kernel_size, dilation, padding, stride)
+    if places:
+        torch._check(input.shape[-1] == places[0] * places[1])
+        torch._check(input.shape[-1] > 0)
+    return NotImplemented
+
+
+def _places(sizes: Sequence[Any], *options: Any) -> list[Any]:
+    """Compute how many patches lie along each axis of a picture; none where no run has to tell its size."""
+    if not any(isinstance(size, SymInt) and free_unbacked_symbols(size) for size in sizes):
+        return []
+    by_axis = zip(sizes, *(_by_axis(each, 2) for each in options), strict=True)
+    return [(size + 2 * out - apart * (kernel - 1) - 1) // step + 1 for size, kernel, apart, out, step in by_axis]
+
+
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.unfold: _unfold,
     functional.avg_pool1d: _average(1),
@@ -130,5 +157,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     functional.max_pool2d: _largest(2),
     functional.max_pool3d: _largest(3),
     functional.adaptive_avg_pool1d: _adaptive,
+    functional.unfold: _patches,
+    functional.fold: _picture,
 }
 """Each answers NotImplemented where PyTorch's own function serves."""

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from fxport.exporter.capture.control_flow.found_places import FINDING
 from fxport.exporter.capture.control_flow.number_lists import rows_of, tensor_of
 from fxport.exporter.capture.function_mode import Part
-from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
+from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_transforms, sized_windows
 from fxport.exporter.capture.patches.indexed_writes import read_at, sliced, write_at
 from fxport.exporter.capture.patches.numbers import number
 from fxport.exporter.capture.sizes.held import HELD
@@ -263,6 +263,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     **data_calls.REWRITES,
     **sized_calls.REWRITES,
     **sized_factories.REWRITES,
+    **sized_transforms.REWRITES,
     **sized_windows.REWRITES,
     torch.linspace: _linspace,
     torch.logspace: _logspace,

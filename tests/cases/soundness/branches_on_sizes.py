@@ -96,6 +96,8 @@ AFTER_PATCHES: dict[str, Callable[[Tensor], Tensor]] = {
     "a line stretched": lambda x: stretched("linear")(x.mean(2)),
     "an image stretched": stretched("bilinear"),
     "an image stretched by cubes": stretched("bicubic"),
+    "patches of an image": lambda x: F.unfold(x, 2, padding=1, stride=2),
+    "an image of its patches": lambda x: F.fold(F.unfold(x, 2), x.shape[2:], 2),
     "a body stretched": lambda x: stretched("trilinear")(x[:, None]),
 }
 
