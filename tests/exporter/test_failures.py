@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from fxport import ExportError, export
+from fxport import ExportError, Options, export
 from fxport.diagnostics import Log
 from fxport.diagnostics.sarif import to_sarif
 from fxport.diagnostics.text import advice_of
@@ -70,3 +70,23 @@ def test_equal_layers_are_one_finding() -> None:
         export(NoLoweringInBlocks(), (X,))
     (finding,) = [f for f in caught.value.log.findings if f.rule.id == "FXP3001"]
     assert finding.count == 2
+
+
+class DenseAgain(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to_sparse().coalesce().to_dense() * 2
+
+
+def test_what_takes_a_sparse_tensor_is_no_cause_of_its_own() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(DenseAgain(), (X,))
+    (finding,) = caught.value.log.findings
+    assert "aten.to_sparse.default" in finding.message
+
+
+def test_what_takes_the_result_of_a_lowering_for_a_sparse_tensor_is_a_cause() -> None:
+    lowerings = {torch.ops.aten.to_sparse.default: lambda op, x, **_: op.Identity(x)}
+    with pytest.raises(ExportError) as caught:
+        export(DenseAgain(), (X,), options=Options(lowerings=lowerings))
+    (finding,) = caught.value.log.findings
+    assert "aten.to_dense" in finding.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -18,6 +18,9 @@ from fxport.exporter.weights.names import starred
 from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import InputKind, OutputKind, Program, WeightSource
 from fxport.fx_passes.sizes import size_of, sizes_of
+
+OPAQUE = "opaque"
+"""Metadata key of the values that stand for what could not be lowered."""
 
 SHOWN = 4
 """Names of further weights without values in a finding."""
@@ -89,17 +92,32 @@ def weight(
         value = initializer(name, tensor, source)
     except UnsupportedDtype as error:
         log.report(rules.UNSUPPORTED_TYPE, at=place_of(node), name=name, dtype=str(tensor.dtype), error=str(error))
-        return opaque(name, TensorType(ir.DataType.FLOAT, tuple(tensor.shape)), op)
+        return opaque(name, tensor, op)
     op.initializers[name] = value
     return value
 
 
-def opaque(name: str, kind: TensorType, op: Op) -> ir.Value:
-    """A value of the right type for what could not be lowered, so that the walk can go on."""
-    value = ir.Value(name=op.unique(f"{name}.opaque"))
+def opaque(name: str, fake: torch.Tensor, op: Op) -> ir.Value:
+    """Return a value of the right type for what could not be lowered, so that the walk can go on.
+
+    FLOAT stands for a dtype that ONNX lacks.
+    """
+    try:
+        dtype = onnx_dtype(fake.dtype)
+    except UnsupportedDtype:
+        dtype = ir.DataType.FLOAT
+    value, kind = ir.Value(name=op.unique(f"{name}.opaque")), TensorType(dtype, sizes_of(fake))
     op.stamp(value, kind)
     op.symbols.bind_sizes(value, kind.sizes)
+    value.meta[OPAQUE] = True
     return value
+
+
+def takes_unlowered_sparse(node: Node, values: Mapping[Node, Any]) -> bool:
+    """Return whether a node takes a sparse tensor of one that could not be lowered: that one is the cause."""
+    fakes = {each: each.meta.get("val") for each in node.all_input_nodes}
+    sparse = [each for each, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout != torch.strided]
+    return any(isinstance(value := values[each], ir.Value) and OPAQUE in value.meta for each in sparse)
 
 
 def types_of(fake: Any) -> tuple[TensorType, ...]:

@@ -24,6 +24,7 @@ from fxport.exporter.lowering.lower.interface import (
     declare_outputs,
     opaque,
     report_empty,
+    takes_unlowered_sparse,
     tensors_in,
     types_of,
     weight,
@@ -40,7 +41,7 @@ from fxport.fx_passes.passes.complex_to_real import NO_REAL_FORM
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.regions import Call, region_of
-from fxport.fx_passes.sizes import Size, size_of, sizes_of
+from fxport.fx_passes.sizes import Size, size_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 """(from this opset on, IR version): the first IR version whose ONNX release defines the opset."""
@@ -188,6 +189,8 @@ class _Walk:
         found = None if NO_REAL_FORM in node.meta else self.table.get(called_op(node))
         if found is None and self.custom_ops:
             found = in_own_domain(called_op(node))
+        if found is None and takes_unlowered_sparse(node, values):
+            return None
         if found is None:
             at, called = place_of(node), target_name(origin or called_op(node))  # what the user wrote, and can lower
             if decided := node.meta.get(SIZE_DECIDED):
@@ -290,7 +293,7 @@ class _Walk:
     def _opaque_like(self, node: Node, fake: Any) -> Any:
         """Values of the right types for a node that could not be lowered, so that the walk can go on."""
         if isinstance(fake, torch.Tensor):
-            return opaque(node.name, _loose_type(fake), self.op)
+            return opaque(node.name, fake, self.op)
         if isinstance(fake, (tuple, list)):
             return tuple(self._opaque_like(node, each) for each in fake)
         return None
@@ -389,12 +392,3 @@ def _signature(target: Any) -> dict[str, str]:
 
 def _is_higher_order(target: Any) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)
-
-
-def _loose_type(fake: torch.Tensor) -> TensorType:
-    """The type of a value that is not really there: FLOAT stands for a dtype that ONNX lacks."""
-    try:
-        dtype = onnx_dtype(fake.dtype)
-    except UnsupportedDtype:
-        dtype = ir.DataType.FLOAT
-    return TensorType(dtype, sizes_of(fake))
