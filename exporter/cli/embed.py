@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
-from fxport.exporter.checks.supervised import within_limits
+from fxport.exporter.checks.vectors import Wanted, vectors
 from fxport.exporter.cli.edge import run
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.choices import require_runtime
-from fxport.exporter.validation.packages import running_a_package
-
-if TYPE_CHECKING:
-    from fxport.ort_runner.vision import Image
-
-AROUND = 64
-"""Tokens that a package may put around a text: a prompt, and marks of its beginning and end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One command line of `fxport embed`, as it was typed."""
-
-    folder: Path
-    texts: tuple[str, ...]
-    query: str | None
-    prompt: str | None
-    images: tuple[Path, ...]
-    provider: str
-    threads: int
 
 
 def command(
@@ -63,44 +41,10 @@ def command(
     if query is not None and (images or not texts):
         raise UsageError("--query is about texts: give these, and no --image.")
     require_runtime("embed")
-    asked = Request(folder, tuple(texts or ()), query, prompt, images, provider, threads)
-    raise typer.Exit(run(lambda log: embedded(asked, log), Report(str(folder), run="embed")))
+    wanted = Wanted(folder, tuple(texts or ()), query, prompt, images, provider, threads)
+    raise typer.Exit(run(lambda log: embedded(wanted, log), Report(str(folder), run="embed")))
 
 
-def embedded(asked: Request, log: Log) -> str:
+def embedded(wanted: Wanted, log: Log) -> str:
     """A line of JSON for each text, then for each image."""
-    from fxport.ort_runner.text_model import TextModel
-    from fxport.ort_runner.tokenizer_trial import require_bounded
-
-    texts = [*asked.texts, *([] if asked.query is None else [asked.query])]
-    with running_a_package(log, "run"):
-        with log.stage("load"), within_limits(asked.folder, asked.provider):
-            model = TextModel(asked.folder, asked.provider, asked.threads)
-        if texts:
-            require_bounded(asked.folder, texts)
-        pictures = pictures_of(asked)
-        with (
-            log.stage("run"),
-            within_limits(asked.folder, asked.provider, most_tokens(texts), pictures=pictures),
-        ):
-            if asked.query is not None:
-                rows = [*model.score(asked.query, asked.texts)]
-            else:
-                rows = [*model.embed(asked.texts, asked.prompt)] if asked.texts else []
-                rows += [*model.embed_images(pictures)] if pictures else []
-    return "\n".join(json.dumps([float(f"{each:.9g}") for each in row]) for row in rows)
-
-
-def most_tokens(texts: Sequence[str]) -> int:
-    """The most tokens that texts can be, all filled up to the longest: one for each byte, and some around them."""
-    return len(texts) * (max((len(text.encode()) for text in texts), default=0) + AROUND)
-
-
-def pictures_of(asked: Request) -> list[Image]:
-    """The image files as inputs of the model."""
-    if not asked.images:
-        return []
-    from fxport.ort_runner.pictures import PictureConfig, inputs_of, read_picture
-
-    config = PictureConfig.read(asked.folder)
-    return [inputs_of(read_picture(path), config) for path in asked.images]
+    return "\n".join(json.dumps([float(f"{each:.9g}") for each in row]) for row in vectors(wanted, log))

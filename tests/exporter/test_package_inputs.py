@@ -16,7 +16,7 @@ import torch
 
 from fxport import Package, package
 from fxport.diagnostics import Log
-from fxport.exporter.cli.embed import Request as Embedded
+from fxport.exporter.checks.vectors import Wanted
 from fxport.exporter.cli.embed import embedded
 from fxport.exporter.cli.generate import generated
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
@@ -272,7 +272,7 @@ def test_texts_and_images_become_vectors_of_one_space(
     pixels = processor(images=[read_picture(path) for path in paths], return_tensors="pt").pixel_values
     with torch.no_grad():
         want = model(**given, pixel_values=pixels)
-    asked_for = Embedded(made_of.folder, texts, None, None, paths, "cpu", 1)
+    asked_for = Wanted(made_of.folder, texts, None, None, paths, "cpu", 1)
     rows = [json.loads(line) for line in embedded(asked_for, Log()).splitlines()]
     np.testing.assert_allclose(rows, torch.cat([want.text_embeds, want.image_embeds]), atol=1e-6)
     with pytest.raises(PackageError, match="images have the shapes"):
