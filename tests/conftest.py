@@ -60,6 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu") and not _cuda_works():
             item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))
+    gc.freeze()  # libraries and tests stay: no collection has to look through their 800,000 objects
 
 
 @pytest.hookimpl(optionalhook=True)
