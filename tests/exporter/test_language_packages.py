@@ -14,7 +14,7 @@ import torch
 
 from fxport import Package, Stop, package
 from fxport.diagnostics import Log
-from fxport.exporter.language_models.few_bits import in_few_bits, rounded
+from fxport.exporter.language_models.few_bits import rounded
 from fxport.exporter.language_models.generation import NotGenerativeError
 from fxport.exporter.language_models.verdict import Verdict, verdict
 from fxport.exporter.sources.pretrained import PretrainedError
@@ -107,19 +107,6 @@ def test_weights_in_few_bits_compute_what_they_stand_for(weights: Any, block: in
     assert sum(name.startswith(("lm_head", "model.embed")) and name.endswith(".scales") for name in held) == 1
     with rounded(model, int(weights[3:]), block):
         assert written(found.folder) == generated(model)
-
-
-def test_the_number_farthest_from_0_is_kept() -> None:
-    weight = torch.randn(3, 40)  # the last block is filled up
-    for bits, steps in ((4, 8), (8, 128)):
-        restored = in_few_bits(weight, bits, 16).restored()
-        assert restored.shape == weight.shape
-        for left in range(0, 40, 16):
-            one, other = weight[:, left : left + 16], restored[:, left : left + 16]
-            largest = one.abs().amax(1, keepdim=True)
-            assert bool(((one - other).abs() <= largest / steps * 1.001).all())
-            torch.testing.assert_close(other.abs().amax(1, keepdim=True), largest)
-    assert not in_few_bits(torch.zeros(2, 16), 4, 16).restored().any()
 
 
 def levels(folder: Path) -> dict[str, int]:
