@@ -32,7 +32,6 @@ from unittest import mock
 import torch
 import torch._dynamo
 import torch._utils
-import torch.fx._symbolic_trace
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_stack
@@ -53,7 +52,6 @@ OTHERS: Mapping[Any, tuple[str, ...]] = {
     torch.compiler: ("is_compiling", "is_exporting"),
     torch._dynamo: ("is_compiling",),
     torch._utils: ("is_compiling",),
-    torch.fx._symbolic_trace: ("is_fx_tracing", "is_fx_symbolic_tracing"),
     builtins: ("input", "open"),
     os: ("cpu_count", "getpid", "listdir", "scandir", "urandom"),
     os.path: ("exists", "getmtime", "getsize", "isdir", "isfile"),
@@ -69,7 +67,7 @@ OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
 
 OF_A_TRACE = frozenset(
     {"SymInt", "SymFloat", "SymBool", "FakeTensor", "FunctionalTensor", "fake_mode", "detect_fake_mode"}
-    | {"get_proxy_mode"}
+    | {"get_proxy_mode", "is_fx_tracing", "is_fx_symbolic_tracing"}
 )
 """Names of what a trace alone has: code that speaks of it can tell that it is traced."""
 
