@@ -6,8 +6,8 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from types import CodeType, FrameType
+from contextlib import AbstractContextManager, contextmanager
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -65,7 +65,20 @@ def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[A
 
     Gradients are recorded for a forward that asks for some without turning them on.
     """
-    with torch.enable_grad() if _needs_gradients(module, call) else torch.no_grad(), bounds_checked(module, call):
+    if not _needs_gradients(module, call):
+        try:
+            return _called(module, call, torch.no_grad())
+        except RuntimeError as error:
+            if not _is_unrecorded(error):
+                raise
+            _speaking[module] = True  # by a name that was not found
+    return _called(module, call, torch.enable_grad())
+
+
+def _called(
+    module: torch.nn.Module, call: tuple[Any, Any], recording: AbstractContextManager[object]
+) -> tuple[Any, tuple[Any, Any]]:
+    with recording, bounds_checked(module, call):
         args, kwargs = own = copied(call)
         return call_padded(module, args, kwargs), own
 
@@ -78,26 +91,38 @@ def _needs_gradients(module: torch.nn.Module, call: tuple[Any, Any]) -> bool:
     if not _speaks_of_gradients(module):
         return False
     try:
-        with restored(module, may_write_to(module)), restore_process(), torch.no_grad(), bounds_checked(module, call):
-            args, kwargs = copied(call)
-            call_padded(module, args, kwargs)
+        with restored(module, may_write_to(module)), restore_process():
+            _called(module, call, torch.no_grad())
     except Exception as error:  # noqa: BLE001  # what else it raises, the call itself raises
-        return any(words in str(error) for words in UNRECORDED)
+        return _is_unrecorded(error)
     return False
+
+
+def _is_unrecorded(error: Exception) -> bool:
+    return any(words in str(error) for words in UNRECORDED)
 
 
 def _speaks_of_gradients(module: torch.nn.Module) -> bool:
     if module not in _speaking:
         found = Snapshot.of({"": module}).functions()
-        own = (each.__code__ for each in found if kind_of(each.__code__.co_filename) != HIDDEN)
-        _speaking[module] = any(map(_names_gradients, own))
+        _speaking[module] = any(
+            _takes_gradients(each) for each in found if kind_of(each.__code__.co_filename) != HIDDEN
+        )
     return _speaking[module]
 
 
-def _names_gradients(code: CodeType) -> bool:
-    """Return whether a function, or one within it, names what takes gradients."""
-    within = (each for each in code.co_consts if isinstance(each, CodeType))
-    return bool(TAKING_GRADIENTS & {*code.co_names}) or any(map(_names_gradients, within))
+def _takes_gradients(function: FunctionType) -> bool:
+    """Return whether a function, or one within it, names what takes gradients, also by a name that it was given."""
+    named = (function.__globals__.get(each) for each in _names(function.__code__))
+    known = {*_names(function.__code__), *(getattr(each, "__name__", "") for each in named)}
+    return not TAKING_GRADIENTS.isdisjoint(known)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
 
 
 class TookTooLongError(Exception):

@@ -11,10 +11,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import grad as derive
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
 
 from fxport import export, ort_runner
 from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.eager import called
 from fxport.exporter.validation import reference
 
 N = {0: "n"}
@@ -69,6 +71,11 @@ def force_without_enable_grad(net: nn.Module, positions: Tensor) -> tuple[Tensor
     energy = net(positions).sum()
     (slope,) = torch.autograd.grad(energy, positions, create_graph=True)
     return energy, -slope
+
+
+def force_by_another_name(net: nn.Module, positions: Tensor) -> Tensor:
+    positions = positions.detach().clone().requires_grad_()
+    return -derive(net(positions).sum(), positions)[0]
 
 
 def force_of_a_profiled_range(net: nn.Module, positions: Tensor) -> Tensor:
@@ -166,6 +173,7 @@ ROWS = {
     "force field": Row(force_field, (t(5, 3),), (None,)),
     "force by autograd.grad": Row(force_by_autograd, (t(5, 3),), (N,)),
     "force without enable_grad": Row(force_without_enable_grad, (t(5, 3),), (N,)),
+    "force by another name": Row(force_by_another_name, (t(5, 3),), (N,)),
     "force of a profiled range": Row(force_of_a_profiled_range, (t(5, 3),), (N,)),
     "a step of meta-learning": Row(
         meta_learning, (t(5, 3), t(5, 1), t(2, 3)), ({0: "shots"}, {0: "shots"}, {0: "queries"})
@@ -207,3 +215,24 @@ def test_derivatives(name: str, tmp_path: Path) -> None:
     assert not [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
     assert "post-dispatch" in {str(f.facts.get("strategy", "")).partition(",")[0] for f in log.findings}
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+class Counting(nn.Module):
+    """Count the calls, and take a gradient that nobody has turned on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        x = x.detach().requires_grad_()
+        return derive((x**2).sum() * self.calls, x)[0]
+
+
+def test_a_model_with_state_runs_once_for_a_call() -> None:
+    model = Counting()
+    with torch.no_grad():
+        result, _ = called(model, ((t(3),), {}))
+    assert model.calls == 1
+    assert torch.equal(result, 2 * t(3))

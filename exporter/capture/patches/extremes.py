@@ -103,10 +103,17 @@ unwritten: ContextVar[list[Watched] | None] = ContextVar("unwritten", default=No
 def unwritten_watched(model: torch.nn.Module) -> Iterator[None]:
     """Note such tensors meanwhile; refuse those written to that the model has where forward ends."""
     found: list[Watched] = []
+    running = 0
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        found.clear()  # of an attempt before, whose error holds its tensors
-        result = forward(*args, **kwargs)
+        nonlocal running
+        if not running:  # forward may call itself
+            found.clear()  # of an attempt before, whose error holds its tensors
+        running += 1
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            running -= 1
         require_unwritten(found)
         return result
 

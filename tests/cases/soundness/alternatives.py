@@ -144,7 +144,7 @@ class LeastOfWays(nn.Module):
 
 
 class LargestSoFar(nn.Module):
-    """What `max` gives is put in the place of one of its arguments, and is gone then."""
+    """Put what `max` gives in the place of one of its arguments."""
 
     def forward(self, x: Tensor) -> Tensor:
         y = x.clone()
@@ -158,6 +158,18 @@ class LargestAfterAWrite(nn.Module):
         y = x.clone()
         largest = max(y[0], y[1] * 2)
         y[0] = largest  # writes to what may be the largest
+        return y, largest
+
+
+class LargestBesideItself(nn.Module):
+    """Call forward within forward, between what `max` gives and the write."""
+
+    def forward(self, x: Tensor, again: bool = True) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        largest = max(y[0], y[1])
+        if again:
+            self.forward(x, False)
+            y.add_(1)  # writes behind the call of itself
         return y, largest
 
 
@@ -269,6 +281,7 @@ CASES = of(
     Row("the least of ways", LeastOfWays, FLAT),
     Row("the largest so far", LargestSoFar, FLAT),
     Row("the largest after a write", LargestAfterAWrite, FLAT, None, "# writes to what may be the largest"),
+    Row("the largest beside itself", LargestBesideItself, FLAT, None, "# writes behind the call of itself"),
     Row("the largest is written to", LargestIsWritten, FLAT, None, "# writes to the largest"),
     Row("the largest by its number", LargestByNumber, FLAT, None, "# asks which"),
     Row("the number of the object", NumberOfTheObject, FLAT),
