@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
@@ -107,6 +107,11 @@ def _tables() -> Mapping[Any, Callable[..., Any]]:
     """Core ATen ops end a decomposition: beyond them there are only prims, which say less about the same thing."""
     deeper = {op: rule for op, rule in decomposition_table.items() if torch.Tag.core not in getattr(op, "tags", ())}
     return {**deeper, **core_aten_decompositions()}
+
+
+@lru_cache(maxsize=4)
+def _tables_without(keep: frozenset[Any]) -> Mapping[Any, Callable[..., Any]]:
+    return {op: rule for op, rule in _tables().items() if op not in keep}
 
 
 def known_decompositions() -> frozenset[Any]:
@@ -246,7 +251,7 @@ def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphM
         declined = result is NotImplemented
         return target(*args, **kwargs) if declined else _as_plain(result)  # FX would record a named tuple as a call
 
-    table = {**{op: rule for op, rule in _tables().items() if op not in keep}, **python_ops(keep)}
+    table = {**_tables_without(keep), **python_ops(keep)}
     with fake_mode_of((inputs, node.meta["val"])), torch.no_grad(), _transforms_laid_out():
         inner = make_fx(run, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     if declined or unsupported(inner):

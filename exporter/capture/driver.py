@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,6 +52,7 @@ from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, answered
 from fxport.exporter.capture.guards.presence import Presumed
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
+from fxport.exporter.capture.patches.bookkeeping import layouts_undescribed
 from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.memory_given import require_own_memory
 from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effect
@@ -163,10 +165,12 @@ def _capture_once(
     told, inquiry = Log(), Inquiry(presumed=Presumed(contrary=request.contrary))
     model, fakes, frames = request.model, fake_weights(request.model), helpers_kept()
     state, numbers = nothing_lost(model, told), numbers_as_python()
+    described = nullcontext() if options.keep_exported_program else layouts_undescribed()
     try:
         with (
             answered(inquiry, (always_run,)),
             numbers,
+            described,
             assigned_tensors() as assigned,
             state as effects,
             fakes,

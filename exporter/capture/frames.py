@@ -33,11 +33,12 @@ def helpers_kept() -> Iterator[None]:
     kept, created = TracerBase._filter_traceback_frames, TracerBase.create_node
     captured = proxy.CapturedTraceback  # pyright: ignore[reportPrivateImportUsage]
     operations: dict[int, StackSummary] = {}
+    outermost: list[FrameType] = []
 
     def filtered(self: TracerBase, running: Any) -> StackSummary:
         if not self._record_forward_stack_traces_only:
             return kept(self, StackSummary.from_list(captured.extract().summary()[:-1]))
-        own = own_frames(running.frame)
+        own = own_frames(running.frame, outermost)
         differentiated = torch._C._current_autograd_node()
         if differentiated is None:
             last = torch.autograd._get_sequence_nr() - 1  # pyright: ignore[reportPrivateImportUsage]
@@ -57,7 +58,10 @@ def helpers_kept() -> Iterator[None]:
         mock.patch.object(TracerBase, "_filter_traceback_frames", filtered),
         mock.patch.object(TracerBase, "create_node", annotated),
     ):
-        yield
+        try:
+            yield
+        finally:
+            outermost.clear()  # with what the frame holds
 
 
 class _Running:
@@ -77,17 +81,23 @@ class _Running:
         return self
 
 
-def own_frames(frame: FrameType | None) -> StackSummary:
-    """Return the frames from the outermost `forward` on that are the user's or a library's, the outermost first."""
+def own_frames(frame: FrameType | None, outermost: list[FrameType] | None = None) -> StackSummary:
+    """Return the frames from the outermost `forward` on that are the user's or a library's, the outermost first.
+
+    `outermost` holds the frame of that `forward`: while it runs, those around it are the same, and are not looked at.
+    """
     found: list[FrameType] = []
-    own = 0
+    own, last, outermost = 0, None, [] if outermost is None else outermost
     while frame is not None:
         code = frame.f_code
         if kind_of(code.co_filename) != HIDDEN:
             found.append(frame)
         if code.co_name == "forward":
-            own = len(found)
+            own, last = len(found), frame
+            if frame in outermost:
+                break
         frame = frame.f_back
+    outermost[:] = [] if last is None else [last]
     return StackSummary.from_list([_summary(each) for each in reversed(found[:own])])
 
 

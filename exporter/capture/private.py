@@ -45,6 +45,7 @@ SIZES: Rows = (
     call(_SHAPE_ENV, "produce_guards", "self args kwargs", "replaced: leaves guards on named sizes out"),
     call(_SHAPE_ENV, "_generate_unique_id", "self source_name", "the number of a new symbol"),
     call(_SHAPE_ENV, "_get_sloc", "self", "where a range of a symbol comes from"),
+    names(_PROXIES, "_extract_tensor_metadata", "replaced: a tensor is described once"),
     names(_PROXIES, "set_proxy_slot", "a tensor that another one's memory is given to"),
     call(
         "torch._subclasses.fake_tensor:FakeTensorMode",
@@ -193,6 +194,7 @@ TRACE: Rows = (
     names("torch.autograd.graph:Node", "next_functions", "the arms and turns that a gradient comes through"),
     names("torch._C._nn", "_parse_to", "what `module.to` is asked for"),
     names("torch._subclasses.functional_tensor", "FunctionalTensor", "a tensor of a trace that takes writes out"),
+    names("torch._subclasses.functional_tensor:FunctionalTensor", "to_functional from_functional", "a copy of one"),
     names("torch._guards:TracingContext", "try_get extract_stack", "the user's stack where Dynamo reads it"),
     names("torch._guards", "detect_fake_mode", "the mode of a capture"),
     call("torch._subclasses", "FakeTensor.__format__", "self format_spec", "replaced: writes a known number"),

@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor
 
+from fxport.exporter.capture.patches.traced_once import copy_of
+
 
 @torch.no_grad()
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies that no gradient goes through; to detach each as well would be a second call of it in a trace."""
-    return {name: value.clone() for name, value in tensors.items()}
+    """Return copies that no gradient goes through."""
+    return {name: copy_of(value) for name, value in tensors.items()}
 
 
 def detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from fxport.exporter.capture.places import Around, place_of_module
 from fxport.exporter.onnx_program import OnnxProgram
 from fxport.exporter.pipeline.errors import ExportError
 from fxport.exporter.pipeline.options import Options
+from fxport.exporter.training import draws
 from fxport.exporter.training.capturing import exported, refuse_constants, refuse_unseeded
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.own_tensors import OwnTensors
@@ -60,6 +61,10 @@ class Evaluation(Around):
                 place = place_of_module(model, name.rpartition(".")[0])
                 raise RefusedError(CHANGED.format(f"{BUFFER}/{name}"), place=place, cure=IN_TRAINING)
         return {LOSS: loss, **extras}
+
+    def finish_trace(self, gm: torch.fx.GraphModule) -> None:
+        """Write the draws out of which one was traced for many."""
+        draws.expand(gm)
 
 
 class _Called(torch.nn.Module):

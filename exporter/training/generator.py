@@ -46,8 +46,11 @@ Known = dict[tuple[Any, ...], torch.Tensor]
 """Parts that draws from one seed share: keys of a block of calls, and hashes of rows."""
 
 
-def _key(seed: torch.Tensor, stream: int, known: Known) -> torch.Tensor:
-    """A 64-bit word of a call. A block of them is computed, which is the same for every call in it."""
+def key_of(seed: torch.Tensor, stream: int, known: Known) -> torch.Tensor:
+    """A 64-bit word of a call. A block of them is computed, which is the same for every call in it.
+
+    `seed` is an int64 scalar, `stream` tells calls apart. `known` holds what was computed from this seed before.
+    """
     first = stream - stream % BLOCK
     if ("keys", first) not in known:
         streams = torch.arange(first, first + BLOCK, dtype=torch.int64, device=seed.device)
@@ -55,8 +58,8 @@ def _key(seed: torch.Tensor, stream: int, known: Known) -> torch.Tensor:
     return known["keys", first][stream % BLOCK]
 
 
-def _rows(like: torch.Tensor, known: Known) -> torch.Tensor:
-    """A 64-bit word of each row of numbers of a tensor."""
+def rows_of(like: torch.Tensor, known: Known) -> torch.Tensor:
+    """A 64-bit word of each row of numbers of a tensor, the same for every call."""
     count = like.numel()
     which = ("rows", str(count), like.device)
     if which not in known:
@@ -66,28 +69,28 @@ def _rows(like: torch.Tensor, known: Known) -> torch.Tensor:
     return known[which]
 
 
-def words(seed: torch.Tensor, stream: int, like: torch.Tensor, known: Known) -> torch.Tensor:
+def words(key: torch.Tensor, like: torch.Tensor, known: Known) -> torch.Tensor:
     """Random int64 words of the shape of `like`, all of which are equally likely in their upper bits.
 
-    `seed` is an int64 scalar, `stream` tells calls apart. `known` holds what was computed from this seed before.
+    `key` is the word of the call. `known` holds what was computed from its seed before.
     """
-    begun = (_rows(like, known) ^ _key(seed, stream, known)) * MULTIPLIER
+    begun = (rows_of(like, known) ^ key) * MULTIPLIER
     begun = (begun ^ (begun >> 32)) * MULTIPLIER | 1  # odd, for the full period
     if ("powers", like.device) not in known:
         known["powers", like.device] = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
     return (begun[:, None] * known["powers", like.device]).reshape(-1)[: like.numel()].reshape(like.shape)
 
 
-def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor, known: Known) -> torch.Tensor:
+def uniform(key: torch.Tensor, like: torch.Tensor, known: Known) -> torch.Tensor:
     """Numbers in [0, 1) of the shape of `like`, as float32, from the upper bits of `words`."""
-    upper = words(seed, stream, like, known) & -(1 << (64 - BITS))
+    upper = words(key, like, known) & -(1 << (64 - BITS))
     return upper.to(torch.float32) * 2.0**-64 + 0.5  # each step is exact
 
 
-def at_least(seed: torch.Tensor, stream: int, like: torch.Tensor, limit: float, known: Known) -> torch.Tensor:
+def at_least(key: torch.Tensor, like: torch.Tensor, known: Known, limit: float) -> torch.Tensor:
     """Compute as BOOL where the numbers of `uniform` are not below a limit, without making them."""
     whole = math.ceil(limit * 2**BITS) - 2 ** (BITS - 1)
-    drawn = words(seed, stream, like, known)
+    drawn = words(key, like, known)
     if whole >= 2 ** (BITS - 1):
         return torch.zeros_like(drawn, dtype=torch.bool)
     return drawn >= max(whole, -(2 ** (BITS - 1))) << (64 - BITS)

@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fxport.diagnostics.errors import FxportError
 from fxport.exporter.capture.control_flow.lifting import is_rehearsal
 from fxport.exporter.capture.faults import RefusedError
-from fxport.exporter.training.generator import Known, at_least, uniform
+from fxport.exporter.training.draws import Draws
+from fxport.exporter.training.generator import Known, at_least, key_of, rows_of, uniform
 
 aten = torch.ops.aten
 
@@ -53,6 +54,7 @@ class SeededRandom(TorchDispatchMode):
         self.seed = seed
         self.stream = 0
         self.known: Known = {}
+        self.draws = Draws()
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -71,11 +73,17 @@ class SeededRandom(TorchDispatchMode):
 
     def draw(self, like: torch.Tensor) -> torch.Tensor:
         """The next numbers in [0, 1), of the shape of `like`."""
-        return uniform(self.seed, self.next_stream(), like, self.known)
+        return self._drawn(uniform, like)
 
     def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
         """Compute as BOOL where the next numbers are not below a limit."""
-        return at_least(self.seed, self.next_stream(), like, limit, self.known)
+        return self._drawn(at_least, like, limit)
+
+    def _drawn(self, draw: Callable[..., torch.Tensor], like: torch.Tensor, *limit: float) -> torch.Tensor:
+        stream = self.next_stream()
+        rows_of(like, self.known)  # which are no part of what is alike
+        key = key_of(self.seed, stream, self.known)
+        return self.draws.drawn((draw, *limit), key, like, lambda key: draw(key, like, self.known, *limit))
 
 
 def _draws(func: Any) -> bool:

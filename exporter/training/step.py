@@ -25,6 +25,7 @@ from fxport.exporter.capture.patches.autograd import (
 from fxport.exporter.capture.patches.recurrent_layers import recurrent_layers_as_scans
 from fxport.exporter.capture.patches.traced_once import is_only_trace
 from fxport.exporter.capture.places import Around
+from fxport.exporter.training import draws
 from fxport.exporter.training.alike import Alike, expand, groups_alike, stepped_alike
 from fxport.exporter.training.averages import averaged_models, cumulative_averages
 from fxport.exporter.training.by_name import alone, copies, detached, without
@@ -201,9 +202,10 @@ class TrainingStep(Around):
         return new
 
     def finish_trace(self, gm: torch.fx.GraphModule) -> None:
-        """Write the updates out of which one was traced for many."""
+        """Write the updates and draws out of which one was traced for many."""
         places = {name: place for place, name in enumerate(self._seen.results)}
         expand(gm, self._seen.alike, lambda name, key: places[_new(name, key)], len(places))
+        draws.expand(gm)
 
     @property
     def unused(self) -> list[str]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fxport import Options, export
+from fxport.exporter.capture.repeated import recorded
 from tests.blocks import WIDTH, Block, Stack, assert_right, attribute, copies_counted
 
 
@@ -43,6 +44,15 @@ def test_nodes_and_places_are_those_of_a_full_capture() -> None:
     one, other = ([(n.op_type, n.name, [v.name for v in n.outputs]) for n in each.graph] for each in made)
     assert one == other
     assert made[0].metadata_props == made[1].metadata_props
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim("batch")},)])
+def test_a_copy_makes_fakes_of_its_results_alone(monkeypatch: pytest.MonkeyPatch, shapes: Any) -> None:
+    made: list[Any] = []
+    anew = recorded._anew
+    monkeypatch.setattr(recorded, "_anew", lambda value, memory: made.append(value) or anew(value, memory))
+    export(Stack().eval(), (torch.randn(3, WIDTH),), dynamic_shapes=shapes)
+    assert len(made) == 3 * 2  # of each copy one result: a value of its node, and the tensor
 
 
 class ByLines(Stack):

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from fxport import ExportError
 from fxport.diagnostics import rules
 from fxport.exporter.training import TrainingError, export_training_step, load_into, state_from
-from fxport.exporter.training.generator import at_least, uniform
+from fxport.exporter.training.generator import at_least, key_of, uniform
 from fxport.ort_runner.train import TrainingSession
 from tests.training import OPTIMIZERS, assert_teacher_forced, batches, classify, fed, opened
 
@@ -334,12 +334,12 @@ def test_a_checkpoint_of_pytorch_goes_on_in_onnx_runtime(
 
 
 def test_uniform_numbers_are_uniform() -> None:
-    numbers = uniform(torch.tensor(7), 1, torch.empty(1000, 100), {}).double()
+    numbers = uniform(key_of(torch.tensor(7), 1, {}), torch.empty(1000, 100), {}).double()
     assert 0 <= numbers.min() < 1e-3
     assert 1 - 1e-3 < numbers.max() < 1
     assert abs(numbers.mean().item() - 0.5) < 3e-3
     assert abs(numbers.var().item() - 1 / 12) < 1e-3
-    other = uniform(torch.tensor(8), 1, torch.empty(1000, 100), {}).double()
+    other = uniform(key_of(torch.tensor(8), 1, {}), torch.empty(1000, 100), {}).double()
     assert abs(torch.corrcoef(torch.stack([numbers.ravel(), other.ravel()]))[0, 1].item()) < 1e-2
     neighbours = torch.stack([numbers.ravel()[1:], numbers.ravel()[:-1]])
     assert abs(torch.corrcoef(neighbours)[0, 1].item()) < 1e-2
@@ -350,5 +350,5 @@ def test_uniform_numbers_are_uniform() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, 1e-9, 0.1, 0.5, 1 - 1e-9, 1.0])
 def test_numbers_are_compared_without_being_made(limit: float) -> None:
-    seed, like = torch.tensor(3), torch.empty(50, 60)
-    torch.testing.assert_close(at_least(seed, 2, like, limit, {}), uniform(seed, 2, like, {}) >= limit)
+    key, like = key_of(torch.tensor(3), 2, {}), torch.empty(50, 60)
+    torch.testing.assert_close(at_least(key, like, {}, limit), uniform(key, like, {}) >= limit)

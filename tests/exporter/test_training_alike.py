@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import nn, optim
 from torch._functorch import aot_autograd
+from torch.fx.node import map_arg
 
-from fxport.exporter.training import export_training_step, step
+from fxport.exporter.training import draws, export_training_step, step
 from fxport.exporter.training.alike import ALIKE, BEGINS, ENDS
+from fxport.fx_passes.graph import PART
 from tests.training import assert_teacher_forced, batches, classify, fed, opened
 
 
@@ -104,3 +106,69 @@ def test_a_loss_that_writes_to_its_batch_is_traced_as_pytorch_traces_it(tmp_path
     program = export_training_step(model, optimizer, doubled, (x.clone(), y))
     session = opened(program, tmp_path)
     assert float(session.step(fed(("x", "y"), (x, y)))["loss"]) == pytest.approx(wanted, rel=1e-5)
+
+
+class Dropping(nn.Module):
+    """Draws in several shapes with several rates, of which most are alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.nn.functional.dropout(layer(x), 0.1)
+            x = x + 0.1 * torch.randn_like(x)
+        return torch.nn.functional.dropout(torch.nn.functional.dropout(self.last(x), 0.1), 0.5)
+
+
+def told(program: Any) -> list[tuple[Any, ...]]:
+    """All that a graph says but for the names of its nodes."""
+    nodes = [*program.program.graph_module.graph.nodes]
+    places = {node: place for place, node in enumerate(nodes)}
+    return [
+        (
+            *(node.op, node.target if node.op == "call_function" else None),
+            repr(map_arg((node.args, node.kwargs), places.__getitem__)),
+            *(str(node.meta.get(key)) for key in ("val", "stack_trace", "nn_module_stack", PART)),
+        )
+        for node in nodes
+    ]
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim("batch")}, {0: torch.export.Dim("batch")})])
+def test_draws_that_are_alike_are_one_in_the_trace(monkeypatch: pytest.MonkeyPatch, shapes: Any) -> None:
+    torch.manual_seed(0)
+    model = Dropping().train()
+    traced: list[int] = []
+    expand = draws.expand
+
+    def watched(gm: torch.fx.GraphModule) -> None:
+        traced.append(sum(node.target is draws.BEGINS for node in gm.graph.nodes))
+        expand(gm)
+
+    def exported() -> list[tuple[Any, ...]]:
+        call = model, optim.SGD(model.parameters(), lr=0.1), classify, batches(4)[0]
+        return told(export_training_step(*call, dynamic_shapes=shapes))
+
+    monkeypatch.setattr(draws, "expand", watched)
+    few = exported()
+    monkeypatch.setattr(draws, "is_only_trace", lambda: False)
+    assert few == exported()
+    assert traced == [4, 0]  # two shapes of dropout with a rate, one with another one, and the normal numbers
+
+
+def test_a_trace_copies_state_without_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+    expand = step.expand
+
+    def watched(gm: torch.fx.GraphModule, *args: Any) -> None:
+        clones = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.clone.default)
+        copied.append(sum(node.args[0].op == "placeholder" for node in clones))
+        expand(gm, *args)
+
+    monkeypatch.setattr(step, "expand", watched)
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).train()
+    export_training_step(model, optim.Adam(model.parameters()), classify, batches(4)[0])
+    assert copied == [0]

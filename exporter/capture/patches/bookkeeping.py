@@ -61,6 +61,20 @@ def bookkeeping_unseen() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def layouts_undescribed() -> Iterator[None]:
+    """Describe the tensor of a node once, by `node.meta["val"]`; `tensor_meta` is None.
+
+    With dynamic sizes PyTorch asks of each whether it is contiguous, and in which format, to describe it a second time.
+    """
+
+    def undescribed(_tensor: torch.Tensor, *_include_contiguity: bool) -> None:
+        return None
+
+    with mock.patch.object(proxy_tensor, "_extract_tensor_metadata", undescribed):
+        yield
+
+
 def _unseen(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         with modes_away():

@@ -45,6 +45,36 @@ def is_only_trace() -> bool:
     return _once.get()
 
 
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy without a gradient. In the only trace of a module it is no node of the graph.
+
+    A trace keeps writes out of the graph: a tensor stands for a value, and for another one once it is written to. So a
+    second tensor for the same value is a copy of the first.
+    """
+    if not is_only_trace() or type(tensor) is not FunctionalTensor:
+        return tensor.clone()
+    with modes_away():
+        value = tensor.from_functional()
+        if type(value) is FakeTensor and _is_dense(value) and not value.requires_grad:
+            return FunctionalTensor.to_functional(value)
+    return tensor.clone()
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Return whether a copy has the strides of the tensor: its elements lie side by side, none twice."""
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
+        return False
+    axes = [*zip(tensor.stride(), tensor.shape, strict=True)]
+    if any(type(each) is not int for axis in axes for each in axis):
+        return False  # a dynamic size is not asked about
+    beside = 1
+    for stride, size in sorted(axis for axis in axes if axis[1] != 1):
+        if stride != beside:
+            return False
+        beside *= size
+    return True
+
+
 class _SeenWriteError(Exception):
     """An input was written to: PyTorch has to trace again."""
 

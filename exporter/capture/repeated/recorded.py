@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -101,11 +101,13 @@ class Recorded:
         memory = {_memory(one): other for one, other in zip(self.call.tensors, call.tensors, strict=True)}
         made: dict[Node, Tensor] = {}
         views = {each.node for each in self.results if each.is_view}
+        inner = self._inner({*memory, *(_memory(node.meta["val"]) for node in self.tensors)})
         with disable_proxy_modes_tracing(), modes_away(), torch.no_grad():
             for node in self.nodes:
                 new = self._copy(node, nodes, path, tracer)
                 nodes[node] = new
-                new.meta["val"] = _mapped(node.meta["val"], partial(_anew, memory=memory))
+                if node not in inner:
+                    new.meta["val"] = _mapped(node.meta["val"], partial(_anew, memory=memory))
                 if node in self.tensors:
                     value = _anew(new.meta["val"], {_memory(new.meta["val"]): new.meta["val"]})
                     made[node] = value.view(value.shape) if node in views else value
@@ -122,6 +124,16 @@ class Recorded:
             for each in self.results
         ]
         return pytree.tree_unflatten(leaves, self.structure)
+
+    def _inner(self, outer: Set[int | None]) -> Set[Node]:
+        """Return the nodes whose fake values copies may share: all in memory that none but the call reads or writes.
+
+        With dynamic sizes a fake tensor takes longer to make than the node.
+        """
+        if any(isinstance(node.target, OpOverload) and node.target._schema.is_mutable for node in self.nodes):
+            return frozenset()
+        values = {node: [*map(_memory, pytree.tree_leaves(node.meta["val"]))] for node in self.nodes}
+        return {node for node, each in values.items() if None not in each and outer.isdisjoint(each)}
 
     def _copy(self, node: Node, nodes: Mapping[Node, Node], path: str, tracer: PythonKeyTracer) -> Node:
         args, kwargs = (map_arg(each, lambda old: nodes.get(old, old)) for each in (node.args, node.kwargs))
