@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from fxport.exporter.capture.arguments.padded import padded_calls
 from fxport.exporter.capture.arguments.structures import declared_results
+from fxport.exporter.capture.control_flow.returned_lists import returned_lists_refused
 from fxport.exporter.capture.function_mode import FunctionMode, Part
 from fxport.exporter.capture.guards.answers import refusals_kept
 from fxport.exporter.capture.guards.handlers import catches
@@ -82,6 +83,7 @@ def _contexts(request: CaptureRequest, observed: Observed, *own: Part) -> Iterat
     yield bookkeeping_unseen()
     yield plain_trees_mapped()
     yield layers_unasking(request.model)
+    yield returned_lists_refused(request.model)
     yield declared_results(request.model)
     yield padded_calls(request.model)
     yield attributes_watched(request.model, observed.effects)

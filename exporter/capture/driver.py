@@ -50,6 +50,7 @@ from fxport.exporter.capture.frames import helpers_kept
 from fxport.exporter.capture.functional import copied, functional
 from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, answered
+from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.guards.presence import Presumed
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.bookkeeping import layouts_undescribed
@@ -278,7 +279,7 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
     exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry = observed.inquiry
-    if any(inquiry.always.values()) and not copies_unwritten(exported):
+    if any(inquiry.always.values()) and not (copies_unwritten(exported) and _is_memory_unread(observed)):
         inquiry.may_copy = False
         inquiry.always.clear()
         inquiry.guards.clear()
@@ -287,6 +288,11 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
     inquiry.guards.extend(power_guards(exported))
     inquiry.guards.extend(last_bit_guards(exported))
     return require_own_memory(functional(exported, inquiry.guards, observed.unkept))
+
+
+def _is_memory_unread(observed: Observed) -> bool:
+    """Return whether no function of the user's tells a copy from the tensor itself, as by `is`."""
+    return not any(map(layout_read_by, observed.effects.state.functions()))
 
 
 def _first_success(

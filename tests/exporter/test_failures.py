@@ -65,6 +65,16 @@ def test_a_loop_that_changes_sizes_is_told_what_works_in_its_place() -> None:
     assert not [fix for fix in finding.fixes if fix.edits]
 
 
+class Returned(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [row * 2 for row in x]
+
+
+def test_a_list_of_a_dynamic_number_of_outputs_is_told() -> None:
+    with pytest.raises(ExportError, match="forward returns a list whose length sizes or data tell: return one tensor"):
+        export(Returned(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+
+
 def test_equal_layers_are_one_finding() -> None:
     with pytest.raises(ExportError) as caught:
         export(NoLoweringInBlocks(), (X,))

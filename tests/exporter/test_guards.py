@@ -25,8 +25,8 @@ from fxport.exporter.pipeline.options import Options
 
 
 def test_the_order() -> None:
-    order = ["number_by_layout", "format_in_general", "several_queries", "known_to_pytorch", "known_to_shapes"]
-    order += ["true_of_some", "speculate", "record_unanswered"]
+    order = ["copied", "number_by_layout", "format_in_general", "several_queries", "known_to_pytorch"]
+    order += ["known_to_shapes", "true_of_some", "speculate", "record_unanswered"]
     assert [row.__name__ for row in ANSWERS] == order
 
 

@@ -205,6 +205,29 @@ def test_sizes_that_are_one_together_are_told() -> None:
     assert "'h != 1 or w != 1'" in found.message
 
 
+class CutWindows(nn.Module):
+    """Works on windows of four, which are filled up, and cuts off what it has filled up."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = x.shape[1:]
+        below, beside = -height % 4, -width % 4
+        y = nn.functional.pad(x, (0, beside, 0, below))
+        y = y - y.mean((1, 2), keepdim=True)
+        if below > 0 or beside > 0:
+            y = y[:, :height, :width].contiguous()
+        return y.view(x.shape[0], height * width) * 2
+
+
+def test_a_copy_for_what_lies_apart_in_memory_limits_no_size() -> None:
+    log = Log()
+    program = export(CutWindows(), (torch.randn(2, 8, 12),), log=log, dynamic_shapes=({0: "n", 1: "h", 2: "w"},))
+    assert not log.findings
+    for height, width in ((8, 12), (9, 12), (8, 11), (5, 7), (1, 1)):
+        x = torch.randn(3, height, width)
+        (got,) = run_session(session_of(program), program, (x,))
+        torch.testing.assert_close(torch.as_tensor(got), CutWindows()(x))
+
+
 WITHOUT = ("windows", "conjugated", "empty")
 """Layouts that copies do not have."""
 

@@ -105,9 +105,11 @@ def unpacked(source: Any, before: int, after: int) -> Any:
 
 
 def transposed(function: Any, values: Any) -> Any:
-    """Return `zip(*values)`, also of a list of as many tuples as a dynamic size has."""
-    if function is not zip or not isinstance(values, ScanList) or not values.is_dynamic:
+    """Return `zip(*values)`, also of a list of as many tuples as a dynamic size has, and of several such lists."""
+    if function is not zip:
         return function(*values)
+    if not isinstance(values, ScanList) or not values.is_dynamic:
+        return zipped(*values)
     tuples = values.tuples
     if tuples is None or not all(each.is_leaf() for each in tuples.spec.children()):
         raise unreadable(values.entries())

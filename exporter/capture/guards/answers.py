@@ -22,6 +22,7 @@ from fxport.exporter.capture.guards.askers import (
     begins_with,
     is_a_kept_branch,
     is_about_attention_alike,
+    is_about_copying,
     is_about_format,
     is_about_layout,
     is_about_shapes,
@@ -68,9 +69,9 @@ class Inquiry:
     halts: Collection[Line] | None = None
     """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
     may_copy: bool = True
-    """Bodies that copy where they change nothing may always run."""
+    """Bodies that copy where they change nothing may always run, and `contiguous` may always copy."""
     always: dict[Place | None, bool] = field(default_factory=dict)
-    """Places of tests whose bodies always run, and whether these may copy."""
+    """Places of tests whose bodies always run, and of `contiguous`, and whether these may copy."""
     passed: dict[Line, list[Refusal]] = field(default_factory=dict)
     """Refusals after which the capture went on, one for each question of a line."""
 
@@ -109,6 +110,25 @@ def number_by_layout(question: Question, inquiry: Inquiry) -> Any:
     if is_about_layout() or (isinstance(asked, sympy.StrictLessThan) and is_about_viewing()):
         return _unrelied(question, inquiry)
     return DEFER
+
+
+def copied(question: Question, inquiry: Inquiry) -> Any:
+    """Answer that `contiguous` makes a copy where sizes decide, and rely on nothing: the tensor itself is equal.
+
+    A guard of an example that needs none would leave out all sizes that do.
+    """
+    asked = question.asked
+    is_one = isinstance(asked, (sympy.Eq, sympy.Ne)) and asked.free_symbols and inquiry.may_copy and is_about_copying()
+    if not is_one or _is_known_to_differ(question):
+        return DEFER
+    inquiry.always[place_of_asker()] = True
+    return sympy.true if isinstance(asked, sympy.Ne) else sympy.false
+
+
+def _is_known_to_differ(question: Question) -> bool:
+    """Return whether the sides of an equation differ at all sizes."""
+    bounds = question.env.bound_sympy(question.asked.lhs - question.asked.rhs)
+    return bool(bounds.lower > 0 or bounds.upper < 0)
 
 
 def format_in_general(question: Question, inquiry: Inquiry) -> Any:
@@ -241,7 +261,8 @@ def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
 
 
 ANSWERS: tuple[Answer, ...] = (
-    number_by_layout,  # first: PyTorch would make a guard of it
+    copied,  # first: PyTorch would make a guard of it
+    number_by_layout,  # the same
     format_in_general,  # the same
     several_queries,  # the same
     known_to_pytorch,  # then: what is certain needs no presumption

@@ -111,6 +111,12 @@ def is_about_viewing() -> bool:
     return frame is not None and frame.f_code in _CALLING and frame.f_locals.get("self") in _VIEWING
 
 
+def is_about_copying() -> bool:
+    """Return whether `contiguous` asks in C++, kept as an op: it gives the tensor itself or a copy, which are equal."""
+    frame, _ = _asker()
+    return frame is not None and frame.f_code in _CALLING and frame.f_locals.get("self") is aten.contiguous.default
+
+
 def is_about_attention_alike() -> bool:
     """Return whether the attention of transformers asks for the number of queries, and attends alike for any number.
 

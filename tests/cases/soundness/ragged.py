@@ -91,6 +91,17 @@ class PartsStacked(nn.Module):
         return torch.stack(parts)  # stacks parts of different sizes
 
 
+class PartsTransposed(nn.Module):
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        parts = [torch.split(each, sizes.tolist()) for each in (x, x.cos(), x.exp())]
+        return torch.cat([torch.softmax(q @ k.T, -1) @ v for q, k, v in zip(*parts, strict=True)])
+
+
+class PartsReturned(nn.Module):
+    def forward(self, x: Tensor, sizes: Tensor) -> list[Tensor]:
+        return [part * 2 for part in x.split(sizes.tolist())]  # a list of outputs
+
+
 class PartsPaddedAhead(nn.Module):
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
         parts = x.split(sizes.tolist())
@@ -148,6 +159,8 @@ CASES = (
         Row("all but the last of one size", PartsOfOneSize, tuple((drawn(n, 3),) for n in (6, 1, 4, 9)), ROWS),
         Row("of one element", PartsOfOne, tuple((drawn(n, 4),) for n in (5, 2, 7)), ROWS),
         Row("stacked", PartsStacked, SIZES, PARTS, "x.split(sizes.tolist())"),
+        Row("several tensors, transposed", PartsTransposed, SIZES, PARTS),
+        Row("returned", PartsReturned, SIZES, PARTS, "# a list of outputs"),
         Row("padded before them", PartsPaddedAhead, SIZES, PARTS, "x.split(sizes.tolist())"),
     ),
 )
