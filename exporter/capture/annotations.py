@@ -14,7 +14,10 @@ SORTED = "fxport_sorted"
 CHOSEN = "fxport_chosen"
 """Key of a condition that an index of the data makes: the index of its first branch."""
 
-ANNOTATED = (PART, SORTED, CHOSEN)
+REAL = "fxport_real"
+"""Key of a power whose base is not below zero where its arm is taken."""
+
+ANNOTATED = (PART, SORTED, CHOSEN, REAL)
 """Keys that a node has: of a part of a training step too."""
 
 

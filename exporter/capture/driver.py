@@ -279,10 +279,8 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
     exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry = observed.inquiry
-    if any(inquiry.always.values()) and not (copies_unwritten(exported) and _is_memory_unread(observed)):
-        inquiry.may_copy = False
-        inquiry.always.clear()
-        inquiry.guards.clear()
+    if inquiry.relies_on_copies and not (copies_unwritten(exported) and _is_memory_unread(observed)):
+        inquiry.forbid_copies()
         exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry.guards.extend(memory_guards(exported, inquiry.guards))
     inquiry.guards.extend(power_guards(exported))

@@ -156,6 +156,7 @@ TRACE: Rows = (
     fields(f"{_PROXIES}:PythonKeyTracer", "tensor_tracker", "the same: tensors that a trace knows"),
     fields(f"{_PROXIES}:PythonKeyTracer", "sympy_expr_tracker symnode_tracker", "the same: numbers that a trace knows"),
     call(_PROXIES, "_SympyExprTrackerValue", "proxy value", "the same: what a trace knows of an expression"),
+    call(_PROXIES, "_sympy_handlers", "", "the operations of numbers that a trace makes anew"),
     fields(f"{_PROXIES}:_ProxyTensor", "proxy", "the same: what a trace knows of one"),
     call("torch._subclasses.fake_tensor:FakeTensorMode", "from_tensor", "self tensor", "the same"),
     names(_PROXIES, "PreDispatchTorchFunctionMode disable_proxy_modes_tracing", "traces a body apart from the graph"),

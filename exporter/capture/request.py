@@ -105,5 +105,5 @@ class Observed:
         effects, inquiry = self.effects, self.inquiry
         noted = (self.texts, self.overcome, self.rewritten, self.asked, self.lost, self.unkept)
         read = (effects.marked, effects.seen, effects.reads.names)
-        asked = (inquiry.presumed.answers, inquiry.refused, inquiry.always, inquiry.passed)
+        asked = (inquiry.presumed.answers, inquiry.refused, inquiry.always, inquiry.copying, inquiry.passed)
         return (*map(len, (*noted, *read, *asked)), *(each.state for each in SHARED.values()))

@@ -133,7 +133,7 @@ def pow_(base: Complex, exponent: Complex) -> Complex:
     """Small whole powers by products, everything else by polar coordinates."""
     if exponent.is_real and isinstance(exponent.re, (int, float)) and exponent.re in _WHOLE:
         return _WHOLE[int(exponent.re)](base)
-    if exponent.is_real and exponent.re == 0.5 and isinstance(exponent.re, float):
+    if exponent.is_real and isinstance(exponent.re, float) and exponent.re == 0.5:
         return sqrt(base)
     if not isinstance(base.re, torch.Tensor) and not isinstance(base.im, torch.Tensor):
         number = complex(base.re, base.im)  # type: ignore[arg-type]  # plain numbers
@@ -142,6 +142,8 @@ def pow_(base: Complex, exponent: Complex) -> Complex:
         return exp(exponent * Complex(math.log(abs(number)), cmath.phase(number)))
     size = _tensor(base.abs)
     nought = size == 0
+    if isinstance(exponent.re, torch.Tensor) and not exponent.re.is_floating_point():  # which has no NaN
+        exponent = Complex(exponent.re.to(size.dtype), 0.0)
     result = exp(exponent * Complex(torch.log(torch.where(nought, 1.0, size)), base.angle))
     return where(nought, _power_of_nought(exponent), result)
 

@@ -127,3 +127,24 @@ def test_complex_weights_buffers_inputs_and_outputs() -> None:
         found = session.run(list(case.outputs), case.inputs)
         for actual, expected in zip(found, case.outputs.values(), strict=True):
             torch.testing.assert_close(torch.from_numpy(actual), torch.from_numpy(expected))
+
+
+class Steps(torch.nn.Module):
+    """The powers of complex numbers by as many exponents as a dynamic size tells, as state-space layers make them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("poles", torch.polar(torch.tensor([0.9, 0.8, 0.0, 1.0]), torch.arange(4.0)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        exponents = torch.arange(x.shape[0])[:, None]
+        return torch.view_as_real(self.poles ** (exponents - 1)) + x.sum()
+
+
+def test_powers_by_a_dynamic_number_of_exponents() -> None:
+    model = Steps()
+    session = session_of(export(model, (torch.randn(3, 2),), dynamic_shapes=({0: "n"},)))
+    for size in (3, 1, 6):
+        x = torch.randn(size, 2)
+        (found,) = session.run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x), equal_nan=True)

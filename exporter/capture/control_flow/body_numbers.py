@@ -8,7 +8,12 @@ from typing import Any
 import sympy
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
-from torch.fx.experimental.proxy_tensor import _SympyExprTrackerValue, get_proxy_mode, get_proxy_slot
+from torch.fx.experimental.proxy_tensor import (
+    _sympy_handlers,
+    _SympyExprTrackerValue,
+    get_proxy_mode,
+    get_proxy_slot,
+)
 from torch.fx.experimental.sym_node import SymNode
 
 NUMBERS = (SymInt, SymFloat, SymBool)
@@ -18,6 +23,15 @@ def is_tracked(number: Any) -> bool:
     """Return whether the graph that is traced has a number, as it has what Python computes in a body."""
     traced = get_proxy_mode()
     return traced is not None and number in traced.tracer.symnode_tracker
+
+
+def is_rebuilt(expr: sympy.Basic) -> bool:
+    """Return whether the trace of a body makes a number of the symbols in it, which it has with the sizes of tensors.
+
+    PyTorch does so for the operations of Python's `operator` on whole numbers, and not for `n / 2`.
+    """
+    parts = (each for each in sympy.preorder_traversal(expr) if each.args)
+    return all(each.func in _sympy_handlers() for each in parts)
 
 
 def track(items: Mapping[sympy.Basic, Any]) -> None:

@@ -33,7 +33,7 @@ from fxport.exporter.capture.guards.answers import refusals
 from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.rewritten import note_rewritten
-from fxport.exporter.capture.sizes.as_data import is_about_inputs, require_time
+from fxport.exporter.capture.sizes.as_data import in_arm, is_about_inputs, require_time
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """The errors that PyTorch raises where a capture would have to know a value."""
@@ -123,7 +123,13 @@ def _recorded(
     require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
     effects = Effects.of(ways, dead, local=local, branches=here)
-    found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
+    arms = [*zip(ways, (True, False), strict=True)]
+
+    def observed(way: Branch, answer: bool) -> Any:
+        with in_arm(test, answer):
+            return effects.observe(way)
+
+    found, outside = read_by([partial(observed, *arm) for arm in arms], (), effects.numbers)
 
     def ends(result: Any, changes: Changes) -> Any:
         return result, effects.ends(changes), effects.appended(changes)
@@ -143,12 +149,13 @@ def _recorded(
     if not outside.written and not form.leaves_of(every[0]):
         return partial(_left, effects, form.value(()))  # the ways do the same, or nothing
 
-    def lifted_way(way: Branch) -> Branch:
-        return lifted(lambda: form.tensors(ends(*effects.run(way, {}))), (), outside)
+    def run(way: Branch, answer: bool) -> list[Tensor]:
+        with in_arm(test, answer):
+            return form.tensors(ends(*effects.run(way, {})))
 
     note_rewritten("if")
     operands = (*outside.starts(), *outside.values)
-    bodies = [lifted_way(way) for way in ways]
+    bodies = [lifted(partial(run, *arm), (), outside) for arm in arms]
     after = recorded_cond(decides, bodies, operands, [*chain(*map(form.leaves_of, every))])
 
     def leave() -> Any:

@@ -231,15 +231,22 @@ class _Instead(ast.NodeTransformer):
 
 
 def appended_names(body: ast.AST) -> set[str]:
-    """Return the names on which `append`, `extend`, `insert` or `+=` is called."""
+    """Return the names on which, or on an item of which, `append`, `extend`, `insert` or `+=` is called."""
     found: set[str] = set()
     for node in ast.walk(body):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
         function = node.func if isinstance(node, ast.Call) else None
         if isinstance(function, ast.Attribute) and function.attr in ("append", "extend", "insert"):
-            found |= {function.value.id} if isinstance(function.value, ast.Name) else set()
+            found |= _holder_of(function.value)
     return found
+
+
+def _holder_of(value: ast.expr) -> set[str]:
+    """Return the name of a list, or of what holds it: `found` of `found["boxes"]`."""
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    return {value.id} if isinstance(value, ast.Name) else set()
 
 
 def lists_symbolic(function: ast.FunctionDef) -> None:
@@ -269,9 +276,18 @@ class _Lists(ast.NodeTransformer):
         return node
 
     def known(self, target: ast.expr, value: ast.expr) -> ast.expr:
-        if not isinstance(target, ast.Name) or target.id not in self.names or not isinstance(value, ast.List):
-            return value
-        return placed(call("ScanList", value), value)
+        return self.made(value) if isinstance(target, ast.Name) and target.id in self.names else value
+
+    def made(self, value: ast.expr) -> ast.expr:
+        """Write a display of a list, and those of lists in it or in a dict."""
+        if isinstance(value, ast.Dict):
+            value.values = [*map(self.made, value.values)]
+        elif isinstance(value, ast.DictComp):
+            value.value = self.made(value.value)
+        elif isinstance(value, ast.List):
+            value.elts = [*map(self.made, value.elts)]
+            return placed(call("ScanList", value), value)
+        return value
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -12,6 +12,7 @@ from torch import SymBool, SymInt, Tensor, nn
 from fxport.exporter.capture.annotations import CHOSEN, noted
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.merging import DTYPES, PLAIN, LoopError
+from fxport.exporter.capture.control_flow.replaced import watch_replaced
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data
 from fxport.exporter.capture.patches.numbers import number
 
@@ -49,7 +50,10 @@ def chosen_at(values: Sequence[Any], index: Any) -> Any:
         raise LoopError(f"data tells which of {len(values)} elements it takes, which are more than {MOST_CHOICES}")
     if all(isinstance(each, CALLED) for each in values):
         return OneOf([*values], at)  # the list may be changed before it is called
-    return _chosen_of([lambda each=each: each for each in values], at)
+    result = _chosen_of([lambda each=each: each for each in values], at)
+    for each in values:  # `lists[index].append(x)` would append to a new list
+        watch_replaced(each, result, frozenset())
+    return result
 
 
 class OneOf:

@@ -250,7 +250,7 @@ class Effects:
         """
         values = (result, *changes.values.values(), *map(tuple, changes.grown.values()))
         register_dataclasses(values)
-        known = {id(holder.owner) for holder, _ in self.snapshot.held}
+        known = {id(holder.owner) for holder, _ in self.snapshot.held} - self.dead
         for each in containers_in(values):
             if id(each) in known:
                 raise LoopError(f"it gives a {type(each).__name__} that has other names, which show what is done to it")

@@ -90,7 +90,8 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
     elif ends:
         (leave,) = _parsed(f"if {names.stop} is True:\n    break", node)
         leave.plain_only = True  # type: ignore[attr-defined]  # which no scan has a use for
-        (guarded,) = _parsed(f"if not {names.stop}:\n    pass", node)
+        known = [names.stop] + [names.returned] * (returns and ast.Break not in jumps)
+        (guarded,) = _parsed(f"if not {names.stop}:\n    pass\nelse:\n    {' = '.join(known)} = True", node)
         (taken,) = _parsed(f"_ = {names.item}", node)
         taken.targets = [node.target]  # type: ignore[attr-defined]  # an assignment was parsed
         guarded.body = [taken, *body]  # type: ignore[attr-defined]  # an if was parsed
@@ -134,7 +135,7 @@ def _jumping_behind(node: ast.With | ast.Try) -> list[ast.stmt]:
 
 def split_at(body: list[ast.stmt], lines: set[int], splits: set[int]) -> list[ast.stmt]:
     """Return the body of a function with `returns_last` done to it; where one of `splits` is in it, it returns None."""
-    if splits and not _is_over(body):
+    if not _is_over(body) and (splits or any(isinstance(jump, ast.Return) for jump in jumps_of(body))):
         body = [*body, *_parsed("return None", body[-1])]
     return returns_last(body, lines, splits)
 

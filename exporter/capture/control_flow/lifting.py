@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.body_numbers import (
     NUMBERS,
+    is_rebuilt,
     is_tracked,
     node_of,
     number_of,
@@ -182,9 +183,11 @@ class _Reads(TorchFunctionMode):
     def read(self, leaf: Any) -> None:
         if isinstance(leaf, Tensor) and id(leaf) not in self.own:
             self.outside.read(leaf)
-        elif isinstance(leaf, NUMBERS) and not leaf.node.expr.free_symbols <= self.symbols:
-            if leaf.node.expr in self.whole:
+        elif isinstance(leaf, NUMBERS):
+            is_own = leaf.node.expr.free_symbols <= self.symbols
+            if leaf.node.expr in self.whole and not (is_own and is_rebuilt(leaf.node.expr)):
                 self.outside.symbols[leaf.node.expr] = leaf
+            if is_own or leaf.node.expr in self.whole:
                 return
             known = self.symbols.union(*(each.free_symbols for each in self.whole))
             for symbol in leaf.node.expr.free_symbols - known:

@@ -89,6 +89,8 @@ class Statements:
         """The variables that the function binds itself, and its caller does not."""
         self.shared: set[str] = set()
         """The names that parts bind for the function around them."""
+        self.parts: set[str] = set()
+        """The names of the parts themselves, each of which is used where it is made."""
         self.count = 0
         self.returns = False
         """True if branches return, so that `GIVEN` has to be known."""
@@ -132,12 +134,16 @@ class Statements:
             return [ast.copy_location(ast.If(test, node.body, []), node)], rest
         returns = isinstance(node.body[-1], ast.Return)
         other = node.orelse or (rest if returns else [])
+        if returns and len(other) == 1 and isinstance(other[0], ast.Raise):
+            fails = placed(ast.UnaryOp(ast.Not(), node.test), node.test)
+            test = call("refused", test_of(fails), *_raised(other[0]))
+            return [ast.copy_location(ast.If(test, other, []), node), *node.body], []
         if returns and not (other and isinstance(other[-1], ast.Return)):
             raise _Unfit("one of its branches returns and the other goes on")
         ends = -1 if returns else None
         _require_movable(node.body[:ends])
         _require_movable(other[:ends])
-        names = names | bound(other)
+        names = names | (bound(other) - self.parts)
         self.shared |= names - self.globals
         arms = [self.part("if", kind, names, arm) for kind, arm in (("then", node.body), ("else", other))]
         dead = names if returns else names - self.live[node].after
@@ -195,6 +201,7 @@ class Statements:
         (made,) = statements(f"def _{kind}_{self.count}_{role}():\n    pass")
         assert isinstance(made, ast.FunctionDef)
         made.part = True  # type: ignore[attr-defined]  # no function of the user's
+        self.parts.add(made.name)
         found: Block = []
         if outer := sorted(names - self.globals):
             found.append(ast.Nonlocal(outer))

@@ -35,7 +35,7 @@ def can_be_undecided(holder: Holder, key: Any) -> bool:
     if holder.kind is holders.CELL:
         return True
     of_module = isinstance(owner, nn.Module) and holder.kind in (holders.ATTRIBUTES, holders.MEMBERS)
-    return of_module and not hasattr(type(owner), key)
+    return of_module and isinstance(key, str) and not hasattr(type(owner), key)
 
 
 def is_undecided(holder: Holder, key: Any) -> bool:

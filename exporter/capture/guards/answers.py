@@ -34,7 +34,13 @@ from fxport.exporter.capture.guards.askers import (
     with_stack,
 )
 from fxport.exporter.capture.guards.guard import Guard, guard_of, guards_noted
-from fxport.exporter.capture.guards.presence import Presumed, Scope, answer_of_some, answer_of_truth
+from fxport.exporter.capture.guards.presence import (
+    Presumed,
+    Scope,
+    answer_of_elements,
+    answer_of_some,
+    answer_of_truth,
+)
 
 Refusal = GuardOnDataDependentSymNode
 
@@ -71,9 +77,22 @@ class Inquiry:
     may_copy: bool = True
     """Bodies that copy where they change nothing may always run, and `contiguous` may always copy."""
     always: dict[Place | None, bool] = field(default_factory=dict)
-    """Places of tests whose bodies always run, and of `contiguous`, and whether these may copy."""
+    """Places of tests whose bodies always run, and whether these may copy."""
+    copying: set[Place | None] = field(default_factory=set)
+    """Places of `contiguous` that always copies."""
     passed: dict[Line, list[Refusal]] = field(default_factory=dict)
     """Refusals after which the capture went on, one for each question of a line."""
+
+    @property
+    def relies_on_copies(self) -> bool:
+        """True if an answer has taken it for granted that nothing writes to what may be a copy."""
+        return any(self.always.values()) or bool(self.copying)
+
+    def forbid_copies(self) -> None:
+        """Begin anew, without such answers."""
+        self.may_copy = False
+        for each in (self.always, self.copying, self.guards):
+            each.clear()
 
 
 @dataclass(slots=True)
@@ -121,7 +140,7 @@ def copied(question: Question, inquiry: Inquiry) -> Any:
     is_one = isinstance(asked, (sympy.Eq, sympy.Ne)) and asked.free_symbols and inquiry.may_copy and is_about_copying()
     if not is_one or _is_known_to_differ(question):
         return DEFER
-    inquiry.always[place_of_asker()] = True
+    inquiry.copying.add(place_of_asker())
     return sympy.true if isinstance(asked, sympy.Ne) else sympy.false
 
 
@@ -205,6 +224,8 @@ def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
     if question.refusal is None or not is_about_shapes():
         return DEFER
     answer = answer_of_some(question.env, question.asked, numbers=True)
+    if answer is None:
+        answer = answer_of_elements(question.env, question.asked)
     return DEFER if answer is None else answer
 
 

@@ -148,3 +148,14 @@ def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy
         ranges[symbol] &= ValueRanges(1, sympy.oo if ranges[symbol].upper == sympy.oo else ranges[symbol].upper)
     found = bound_sympy(asked, ranges)  # type: ignore[arg-type]  # symbols are expressions
     return found.lower if found.is_singleton() else None  # type: ignore[return-value]
+
+
+def answer_of_elements(env: ShapeEnv, asked: Any) -> sympy.Basic | None:
+    """Return the answer if what is compared with 0, and is not below it, is more: how many elements there are.
+
+    Of `n * (count // n)` it is not known that it is more than 0 where `count` is.
+    """
+    if not isinstance(asked, (sympy.Eq, sympy.Ne)) or asked.rhs != 0:
+        return None
+    count: Any = asked.lhs
+    return sympy.sympify(isinstance(asked, sympy.Ne)) if env.bound_sympy(count).lower >= 0 else None

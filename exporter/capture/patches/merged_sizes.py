@@ -15,6 +15,7 @@ from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from fxport.exporter.capture.sizes import as_data
 from fxport.fx_passes.sizes import size_of
 
 cond_module: Any = importlib.import_module("torch._higher_order_ops.cond")  # a function of the same name hides it
@@ -46,7 +47,7 @@ def merged_sizes_bounded() -> Iterator[None]:
     def merged(one: Any, other: Any, mode: Any) -> Any:
         if not _are_alike(one, other) or all(_is_same(*pair) for pair in zip(one.shape, other.shape, strict=True)):
             return plain(one, other, mode)
-        if not all(map(_is_size, (*one.shape, *other.shape))):
+        if not as_data.are_any() and not all(map(_is_size, (*one.shape, *other.shape))):
             return plain(one, other, mode)  # which may refuse it: another attempt may know the number
         pairs = zip(one.shape, other.shape, strict=True)
         sizes = [a if _is_same(a, b, given) else _between(a, b, mode.shape_env) for a, b in pairs]

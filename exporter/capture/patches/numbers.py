@@ -10,19 +10,22 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
+from fxport.exporter.capture.annotations import REAL, noted
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.askers import is_pythons
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.patches.mixed_kinds import marked, propagated
-from fxport.exporter.capture.sizes.as_data import is_about_inputs
+from fxport.exporter.capture.sizes.as_data import holds, is_about_inputs
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -84,15 +87,25 @@ def power_of_floats(a: Any, b: Any) -> Any:
     whole = not is_fraction(b) or (isinstance(b, float) and b.is_integer())
     if not whole and _holds(a < 0):
         raise RefusedError(COMPLEX, cure=OF_TENSORS)
-    if not whole and is_symbolic(a):
+    is_real = not whole and is_symbolic(a) and holds(a >= 0)
+    if not whole and is_symbolic(a) and not is_real:
         torch._check(a >= 0)
     if any(is_symbolic(each) and free_unbacked_symbols(each) for each in (a, b)):
         for kind in (ZeroDivisionError, OverflowError):
             require_uncaught(kind)
     a, b = fraction(a), fraction(b)
-    if isinstance(a, SymFloat):
-        return a.__float_pow__(b)
-    return b.__rfloat_pow__(a) if isinstance(b, SymFloat) else a**b
+    with noted(REAL, True) if is_real else nullcontext():
+        if isinstance(a, SymFloat):
+            return _made(a.__float_pow__(b))
+        return b.__rfloat_pow__(a) if isinstance(b, SymFloat) else a**b
+
+
+def _made(number: Any) -> Any:
+    """Let a trace make the node of a number now, and not when it is first read."""
+    traced = get_proxy_mode() if is_symbolic(number) else None
+    if traced is not None and (slot := get_proxy_slot(number, traced.tracer, None)) is not None:
+        slot.force()
+    return number
 
 
 def _holds(condition: Any) -> bool:
@@ -194,7 +207,8 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
             _require_divisor(b)
         result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
         result = original(self, other) if result is NotImplemented else result
-        if name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)) and _is_known(result) and not _is_hidden():
+        unanswered = name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)) and _is_unanswered(result, a, b)
+        if unanswered and not _is_hidden():
             return _compared_by_tensors(COMPARISONS[name], a, b)
         result = propagated(OPERATORS[name], result, a, b)
         return result % rest[0] if rest else result
@@ -221,10 +235,15 @@ def _require_divisor(b: Any) -> None:
     """Raise ZeroDivisionError for 0, and RefusedError where the model would catch that data gives 0."""
     if _holds(b == 0):
         raise ZeroDivisionError("division by zero")
-    if is_about_inputs(b) and is_pythons():
+    if is_about_inputs(b) and is_pythons() and not holds(b != 0):
         raise RefusedError(DIVIDED)
     if not b.node.has_hint():
         require_uncaught(ZeroDivisionError)
+
+
+def _is_unanswered(truth: Any, a: Any, b: Any) -> bool:
+    """Return True if algebra has no answer to a comparison that holds for NaN as well, and none with an infinity."""
+    return _is_known(truth) or any(isinstance(each, float) and math.isinf(each) for each in (a, b))
 
 
 def _is_known(truth: Any) -> bool:

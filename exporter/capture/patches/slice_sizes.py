@@ -6,7 +6,7 @@ x[i * 8 : i * 8 + 16]    in the turns of a loop: it does not see that all of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -44,7 +44,7 @@ def slices_sized() -> Iterator[None]:
         axis = dim % x.dim() if x.dim() else 0
         found = _found(x.shape[axis], start, end) if x.dim() and type(step) is int and step > 0 else None
         if found is None or x.is_quantized:
-            return plain(mode, func, x, dim, start, end, step)
+            return _with_size(plain(mode, func, x, dim, start, end, step), axis, (*x.shape, start, end))
         first, count = found
         sizes, strides = [*x.shape], [*x.stride()]
         offset = x.storage_offset() + first * strides[axis]
@@ -53,6 +53,15 @@ def slices_sized() -> Iterator[None]:
 
     with mock.patch.dict(table, {aten.slice.Tensor: fake}):
         yield
+
+
+def _with_size(part: Any, axis: int, given: Iterable[Any]) -> Any:
+    """Let the size that PyTorch has made for a slice count as one, and not as any number that data tells."""
+    made = part.shape[axis] if part.dim() else None
+    if isinstance(made, SymInt):
+        before = {symbol for each in given if isinstance(each, SymInt) for symbol in free_unbacked_symbols(each)}
+        made.node.shape_env.size_like |= free_unbacked_symbols(made) - before
+    return part
 
 
 def _found(size: Any, start: Any, end: Any) -> tuple[Any, Any] | None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import sympy
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import RefusedError
@@ -31,6 +35,9 @@ _of_inputs: ContextVar[frozenset[Any]] = ContextVar("of_inputs", default=frozens
 
 _ends: ContextVar[float] = ContextVar("ends", default=math.inf)
 """The time of this thread at which a capture has taken long enough."""
+
+_facts: ContextVar[tuple[Any, ...]] = ContextVar("facts", default=())
+"""Conditions of the branches around that hold in the arms that run."""
 
 TOO_LONG = "it takes too long to capture with sizes that only a run tells"
 
@@ -98,7 +105,64 @@ def require_time() -> None:
         raise RefusedError(TOO_LONG)
 
 
+def are_any() -> bool:
+    """Return whether a model runs of whose inputs only a run tells some size."""
+    return bool(_of_inputs.get())
+
+
 def is_about_inputs(test: Any) -> bool:
     """Return whether a symbolic truth is one about such sizes of inputs alone."""
     symbols = test.node.expr.free_symbols if isinstance(test, (torch.SymBool, torch.SymInt)) else frozenset()
     return bool(symbols) and symbols <= _of_inputs.get()
+
+
+@contextmanager
+def in_arm(test: Any, answer: bool) -> Iterator[None]:
+    """Let `holds` know meanwhile that a test has this answer, as it has in one arm of a branch."""
+    fact = test.node.expr if isinstance(test, torch.SymBool) else None
+    known = () if fact is None else (fact if answer else sympy.Not(fact),)
+    token = _facts.set((*_facts.get(), *known))
+    try:
+        yield
+    finally:
+        _facts.reset(token)
+
+
+def holds(condition: Any) -> bool:
+    """Return whether a condition on sizes holds for all of them with which the arm that runs is reached.
+
+    Of the tests around, those count that compare a size with a number. PyTorch takes sizes that it traces to be 2 at
+    least, and they may be 1: what it knows is no proof then.
+    """
+    if not isinstance(condition, torch.SymBool):
+        return bool(condition)
+    env, asked = condition.node.shape_env, condition.node.expr
+    traced = asked.free_symbols - free_unbacked_symbols(asked)
+    ranges = {each: env.var_to_range[each] for each in asked.free_symbols if each in env.var_to_range}
+    ranges |= {each: ranges[each] | ValueRanges(1, 1) for each in traced & ranges.keys()}
+    for fact in _facts.get():
+        _narrow(ranges, fact)
+    return bound_sympy(asked, ranges).lower is sympy.true or (not traced and statically_known_true(condition))
+
+
+def _narrow(ranges: dict[Any, ValueRanges[Any]], fact: Any) -> None:
+    """Take from the range of a size what a comparison of it with a whole number excludes."""
+    if not isinstance(fact, sympy.Rel) or not fact.rhs.is_Integer or fact.lhs not in ranges:
+        fact = fact.reversed if isinstance(fact, sympy.Rel) else fact
+    is_limit = isinstance(fact, tuple(LIMITS)) and fact.rhs.is_Integer and fact.lhs in ranges
+    if not is_limit or not fact.lhs.is_integer:
+        return
+    low, high = LIMITS[type(fact)](fact.rhs)
+    found = ranges[fact.lhs]
+    if low <= found.upper and high >= found.lower:  # else nothing reaches the arm
+        ranges[fact.lhs] = found & ValueRanges(low, high)
+
+
+LIMITS: Mapping[type[sympy.Rel], Callable[[Any], tuple[Any, Any]]] = {
+    sympy.Gt: lambda limit: (limit + 1, int_oo),
+    sympy.Ge: lambda limit: (limit, int_oo),
+    sympy.Lt: lambda limit: (-int_oo, limit - 1),
+    sympy.Le: lambda limit: (-int_oo, limit),
+    sympy.Eq: lambda limit: (limit, limit),
+}
+"""The whole numbers for which a comparison with one holds."""

@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.annotations import REAL
 from fxport.fx_passes.graph import bodies, place_of
 from fxport.fx_passes.program import Program
 
@@ -34,7 +35,7 @@ def _complex_powers(gm: GraphModule, given: Collection[Node]) -> Iterator[Node]:
     inner, known, followed = dict(bodies(gm)), set(given), set[Any]()
     for node in gm.graph.nodes:
         if node.target is operator.pow and _is_of_data(node) and not _is_whole(node.args[1]):
-            if not _is_known(node.args[0], known):
+            if not _is_known(node.args[0], known) and REAL not in node.meta:
                 yield node
         elif node.target is higher_order.cond:
             for name in (each.target for each in node.args[1:3]):

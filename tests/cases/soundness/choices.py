@@ -336,6 +336,7 @@ GUARDED: Inputs = tuple(
 )
 """At some of them nothing is above 0, or a divisor is 0."""
 
+
 CASES = (
     *of(
         "guards",

@@ -264,6 +264,29 @@ class TruthOrTwo(nn.Module):
         return torch.tensor((x[0].item() > 0) or 2)  # is True, or 2
 
 
+INFINITE: Inputs = tuple((torch.full((3,), each),) for each in (math.inf, -math.inf))
+
+
+class BestSoFar(nn.Module):
+    """The largest of items, some of which are NaN or minus infinity themselves."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        best, place = float("-inf"), -1
+        for i in range(3):
+            value = x[i].item()
+            if value > best:
+                best, place = value, i
+        return x * best, torch.tensor(place)
+
+
+class AnyInfinity(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        value = x.sum().item()
+        if value == math.inf or value <= -math.inf:
+            return x * 0
+        return x * 2
+
+
 CASES = (
     *of(
         "numbers of mixed kinds",
@@ -302,5 +325,7 @@ CASES = (
         Row("the larger one", ExtremesOfItems, NANS),
         Row("what holds for all numbers", KnownOfNumbersAlone, NANS),
         Row("asked by math", AskedByMath, NANS),
+        Row("above minus infinity", BestSoFar, (*NANS, *INFINITE)),
+        Row("infinite", AnyInfinity, (*NANS, *INFINITE)),
     ),
 )

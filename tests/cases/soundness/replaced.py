@@ -177,12 +177,26 @@ class ShorterOnOneWay(nn.Module):
         return y.sum(), z
 
 
+class RegisteredAnew(nn.Module):
+    """A buffer of the checkpoint becomes one that is not saved, on one of the ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(4.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:  # registers it otherwise
+            self.register_buffer("table", torch.arange(4.0) * 2, persistent=False)
+        return x * self.table
+
+
 CASES = (
     *of(
         "containers that a branch replaces",
         Row("a list", ListReplaced, WAYS),
         Row("a copied dict", DictCopied, WAYS),
         Row("an item", ItemReplaced, WAYS),
+        Row("a buffer that is registered anew", RegisteredAnew, FLAT, None, "# registers it otherwise"),
         Row("an attribute", AttributeReplaced, WAYS),
         Row("a list of numbers", NumbersReplaced, WAYS),
         Row("a list, written to at once", WrittenAtOnce, WAYS),
