@@ -61,12 +61,6 @@ SIZES: Rows = (
     ),
     call(
         "torch._subclasses.fake_tensor:FakeTensorMode",
-        "_dispatch_impl",
-        "self func types args kwargs",
-        "the first call of an operator, of which nothing is remembered",
-    ),
-    call(
-        "torch._subclasses.fake_tensor:FakeTensorMode",
         "_get_output_tensor_from_cache_entry",
         "self state entry key args",
         "replaced: a view that it remembers is made in one step",

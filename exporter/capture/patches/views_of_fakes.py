@@ -28,23 +28,14 @@ plain number of a tensor with symbolic sizes nearby, which a fake does not have.
 def views_remembered() -> Iterator[None]:
     """Make the fake of a view, when PyTorch knows its sizes from another one, by `as_strided`.
 
-    To remember a result, PyTorch makes it a second time: it does so from the second call of an operator on, since small
-    models call most operators once.
-
     PyTorch makes a tensor of its own, and gives it the memory of the argument: with dynamic sizes it works out how much
     memory both would need. It remembers nothing of `_unsafe_view`, which ends each product of batches: for it and for
     `view` it has one function, but what it remembers for an operator that is no view would have memory of its own.
     """
     dispatch, remade = FakeTensorMode._cached_dispatch_impl, FakeTensorMode._get_output_tensor_from_cache_entry
 
-    called: set[Any] = set()
-
     def dispatched(self: FakeTensorMode, func: Any, *call: Any) -> Any:
-        func = STANDING.get(func, func)
-        if func in called:
-            return dispatch(self, func, *call)
-        called.add(func)
-        return self._dispatch_impl(func, *call)
+        return dispatch(self, STANDING.get(func, func), *call)
 
     def made(self: FakeTensorMode, state: Any, entry: Any, key: Any, *rest: Any) -> Any:
         known, args = entry.metadata, rest[-1]  # before them PyTorch 2.11 to 2.14 give the operator

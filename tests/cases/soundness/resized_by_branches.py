@@ -94,6 +94,24 @@ class PowerOfEither(nn.Module):
         return x
 
 
+class RootAsABound(nn.Module):
+    """A bound that only larger sizes have: below, the root is complex, and no whole number is made of it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        k = int((n - 3) ** 0.5) if n > 3 else 1
+        return x[:k]
+
+
+class RootCompared(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        root = (n - 3) ** 0.5 if n > 3 else 1.0
+        if root > 1.5:
+            return x * root
+        return x
+
+
 class QuotientInOneArm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[0]
@@ -157,6 +175,8 @@ CASES = of(
     Row("sums of what may be none", SummedInLogarithms, SERIES, ROWS),
     Row("a power that is real where it is taken", LongerThanTrained, LENGTHS, ROWS),
     Row("a power that is not", PowerOfEither, LENGTHS, ROWS, "# complex for two", or_right=True),
+    Row("a root as a bound", RootAsABound, LENGTHS, ROWS, or_right=True),
+    Row("a root that is compared", RootCompared, LENGTHS, ROWS, or_right=True),
     Row("a quotient where it is taken", QuotientInOneArm, LENGTHS, ROWS),
     Row("a quotient where it is not", QuotientInBoth, WITHOUT_THREE, ROWS, or_right=True),
     Row("a divisor that may be 0", Divided, DIFFERENT, BOTH, or_right=True),
